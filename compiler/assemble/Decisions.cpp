@@ -1,6 +1,7 @@
 // See Decisions.h.
 #include "compiler/assemble/Decisions.h"
 
+#include "compiler/assemble/LayerPolicies.h"
 #include "compiler/assemble/TaskTimes.h"
 #include "compiler/schedule/Text.h"
 #include "compiler/stage/PipelineShape.h"
@@ -19,7 +20,7 @@ std::vector<StageDecisions> readStages(ModuleOp module, const Blocks &blocks) {
   for (StageOp stage : module.getOps<StageOp>()) {
     stages.push_back({stage, {}, {}, {}, {}});
     for (ChunkOp chunk : stage.all<ChunkOp>())
-      stages.back().chunks.emplace_back(blocks.instancesOf(chunk.getBody()));
+      stages.back().chunks.emplace_back(withVariants(blocks.instancesOf(chunk.getBody()), blocks, trainingOf(module)));
     stages.back().firstGathers = FirstGathers(stage, stages.back().chunks);
   }
   return stages;
@@ -113,12 +114,20 @@ Status placeFrames(ModuleOp module, Frames &frames) {
   return Status::ok();
 }
 
-Status addPrograms(ModuleOp module, const Blocks &blocks, const Frames &frames, ProgramDecisions &programs) {
-  for (auto function : module.getOps<func::FuncOp>()) {
+// Functions of blocks that no chunk runs are no part of the plan.
+Status addPrograms(const Decisions &decisions, ProgramDecisions &programs) {
+  const Blocks &blocks = decisions.blocks;
+  const Frames &frames = decisions.frames;
+  std::set<std::string> used;
+  for (const StageDecisions &stage : decisions.stages)
+    for (const ChunkLayout &chunk : stage.chunks)
+      for (const ModelBlock *block : chunk.blocks())
+        used.insert(block->name);
+  for (auto function : ModuleOp(decisions.module).getOps<func::FuncOp>()) {
     const std::optional<plan::Task> task = taskOf(function);
-    if (!task)
-      continue;
     auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
+    if (!task || (name && !used.contains(name.str())))
+      continue;
     const BlockFunction *block = name ? blocks.at(name).functionOf(*task) : nullptr;
     if (block && llvm::hasSingleElement(function.getBody().front())) // does nothing: no chunk calls it
       continue;
@@ -140,7 +149,7 @@ Result<Decisions> decide(ModuleOp module) {
   Decisions decisions{module, std::move(*blocks), {}, {}, {}};
   decisions.stages = readStages(module, decisions.blocks);
   MGC_TRY(placeFrames(module, decisions.frames).at("memory"));
-  MGC_TRY(addPrograms(module, decisions.blocks, decisions.frames, decisions.programs));
+  MGC_TRY(addPrograms(decisions, decisions.programs));
   MGC_TRY(scheduleStages(module, decisions).at("schedule"));
   for (StageDecisions &stage : decisions.stages) {
     MGC_SET(stage.memory, placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames)

@@ -9,7 +9,7 @@ ParameterPlaces::ParameterPlaces(StageOp stage) {
 }
 
 ParameterPlaces::Place ParameterPlaces::of(const Instance &instance, int64_t argument) const {
-  for (PlaceOp place : places_.at({instance.block->name, argument})) {
+  for (PlaceOp place : places_.at({instance.block->base, argument})) {
     const int64_t n = instance.number - int64_t(place.getFirst());
     if (n >= 0 && n < int64_t(place.getCount()))
       return {int64_t(place.getBucket()), int64_t(place.getOffset()) + n * int64_t(place.getStride())};

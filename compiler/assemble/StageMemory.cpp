@@ -198,7 +198,7 @@ private:
         for (const ChunkLayout &chunk : chunks_)
           for (auto [i, instance] : llvm::enumerate(chunk.instances()))
             if (const int64_t number = instance.number - int64_t(place.getFirst());
-                instance.block->name == place.getBlock() && number >= 0 && number < int64_t(place.getCount()) &&
+                instance.block->base == place.getBlock() && number >= 0 && number < int64_t(place.getCount()) &&
                 isWanted(i))
               return true;
     return false;
@@ -216,7 +216,7 @@ private:
         for (const ChunkLayout &chunk : chunks_)
           for (const ModelBlock *block : chunk.blocks())
             for (plan::Task task : plan::kBlockTasks)
-              if (block->name == place.getBlock() && (task == plan::Task::forward) == forward &&
+              if (block->base == place.getBlock() && (task == plan::Task::forward) == forward &&
                   block->computes(task) && reads(*block->functionOf(task), place.getArgument()))
                 return true;
     return false;

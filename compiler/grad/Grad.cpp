@@ -5,6 +5,7 @@
 //          func @B.backward(dout, saved, data, params) -> (din, grad)
 //     or   func @B.input(dout, saved, data, params) -> (din, split)
 //          func @B.weight(split, saved, data, params) -> (grad)
+//   for each policy of recomputation of the block (Recompute.h), @B.full.forward .. for its variant "full"
 //     and where the block has a loss over logits (OfLogits)
 //          func @B.forward(same) -> (activations, saved)             ops that the activations need; the last block: none
 //          func @B.backward(dout, saved, data, params) -> (din, grad, loss_sum, tokens)     or @B.input, and no @B.weight
@@ -25,6 +26,7 @@
 // out: what a cut uses from outside becomes its arguments. The input half is the backward slice of the din values.
 #include "compiler/grad/GradientFlow.h"
 #include "compiler/grad/GradientTypes.h"
+#include "compiler/grad/Recompute.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Complete.h"
 #include "dialects/mg/Gradient.h"
@@ -93,8 +95,12 @@ public:
       auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
       if (!differentiable)
         return op->emitOpError("has no gradient");
+      Operation *last = terminator_->getPrevNode();
       if (failed(differentiable.buildGradient(*this)))
         return failure();
+      if (Attribute modules = op->getAttr(kModulesAttr))
+        for (Operation *made = last->getNextNode(); made != terminator_; made = made->getNextNode())
+          made->setAttr(kModulesAttr, modules);
     }
     loc_ = block_.getLoc();
     if (failed(verifyBegun()))
@@ -207,7 +213,8 @@ struct Cut {
 
 class BlockCutter {
 public:
-  BlockCutter(func::FuncOp original, func::FuncOp forward) : original_(original), forward_(forward) {}
+  BlockCutter(func::FuncOp original, func::FuncOp forward, const RecomputePolicy &policy)
+      : original_(original), forward_(forward), policy_(policy) {}
 
   LogicalResult run(bool split) {
     BlockGradient gradient(forward_);
@@ -215,7 +222,8 @@ public:
       return failure();
     douts_ = gradient.douts;
     hasLoss_ = gradient.hasLoss;
-    recompute(gradient);
+    recompute(forward_.getBody().front(), gradient.firstGradient_, policy_,
+              [&](BlockArgument argument) { return !isActivation(original_, argument.getArgNumber()); });
     collect(gradient);
     SmallVector<Cut> cuts = split && !hasLoss_ ? splitHalves() : SmallVector<Cut>{whole(split)};
     for (Cut &cut : cuts)
@@ -228,79 +236,6 @@ private:
   Builder attributes() { return Builder(forward_.getContext()); }
   DictionaryAttr dictionary(ArrayRef<NamedAttribute> entries) { return attributes().getDictionaryAttr(entries); }
   NamedAttribute named(StringRef name, Attribute value) { return attributes().getNamedAttr(name, value); }
-
-  // Backward recomputes, instead of saving, the results that a row op makes of values that backward has anyway: the
-  // activations of a norm or an MLP take more memory than a kernel takes time.
-  void recompute(const BlockGradient &gradient) {
-    SmallVector<Operation *> forward;
-    llvm::DenseSet<Operation *> backward;
-    for (Operation &op : forward_.getBody().front().without_terminator())
-      if (forward.size() < gradient.firstGradient_)
-        forward.push_back(&op);
-      else
-        backward.insert(&op);
-    auto isNeeded = [&](Value value) {
-      return llvm::any_of(value.getUsers(), [&](Operation *user) { return backward.contains(user); });
-    };
-    auto isThere = [&](Value value) {
-      auto argument = dyn_cast<BlockArgument>(value);
-      return isNeeded(value) || (argument && !isActivation(original_, argument.getArgNumber()));
-    };
-    for (Operation *op : llvm::reverse(forward)) // moves no data; and what it names may be smaller (P6)
-      if (isa<RenameOp>(op) && isNeeded(op->getResult(0)))
-        makeAgain(op, backward);
-    const auto isMadeOfWhatIsThere = [&](Operation *op) {
-      return isa<RowOpInterface>(op) && !op->hasTrait<Discontinuous>() && llvm::all_of(op->getOperands(), isThere);
-    };
-    for (Operation *op : llvm::reverse(forward)) // the cast of a result that is recomputed costs nothing
-      if (Operation *source = sourceOfCast(op);
-          source && isNeeded(op->getResult(0)) && isMadeOfWhatIsThere(source) &&
-          savesMemory(source, [&](Value value) { return value == op->getOperand(0) || isNeeded(value); }))
-        makeAgain(op, backward);
-    SmallVector<Operation *> again;
-    for (Operation *op : forward)
-      if (isMadeOfWhatIsThere(op) && savesMemory(op, isNeeded))
-        again.push_back(op);
-    for (Operation *op : llvm::reverse(again)) // its recomputed users are there already
-      makeAgain(op, backward);
-    makePartsAgain(forward, backward, isNeeded);
-  }
-
-  // If backward reads every part of a joined value, the joined value is saved; otherwise only the parts it reads are.
-  static void makePartsAgain(ArrayRef<Operation *> forward, llvm::DenseSet<Operation *> &backward,
-                             llvm::function_ref<bool(Value)> isNeeded) {
-    for (Operation *op : forward)
-      if (isa<PartsOp>(op) && llvm::all_of(op->getResults(), isNeeded))
-        makeAgain(op, backward);
-  }
-
-  // The op, a norm, whose result a cast brings from the residual stream's type to the model's; null: there is none.
-  static Operation *sourceOfCast(Operation *op) {
-    return isa<CastOp>(op) && op->hasAttr(kCompleteAttr) ? op->getOperand(0).getDefiningOp() : nullptr;
-  }
-
-  // Some result that backward needs is as large as any operand: a norm's mean alone is saved.
-  static bool savesMemory(Operation *op, llvm::function_ref<bool(Value)> isNeeded) {
-    int64_t read = 0, needed = 0;
-    for (Value operand : op->getOperands())
-      read = std::max(read, bytesOf(operand.getType()));
-    for (Value result : op->getResults())
-      if (isNeeded(result))
-        needed = std::max(needed, bytesOf(result.getType()));
-    return needed > 0 && needed >= read;
-  }
-
-  // Just before its first use in backward.
-  static void makeAgain(Operation *op, llvm::DenseSet<Operation *> &backward) {
-    Operation *first = nullptr;
-    for (Operation *user : op->getUsers())
-      if (backward.contains(user) && (!first || user->isBeforeInBlock(first)))
-        first = user;
-    Operation *copy = OpBuilder(first).clone(*op);
-    op->replaceUsesWithIf(copy->getResults(),
-                          [&](OpOperand &use) { return backward.contains(use.getOwner()) && use.getOwner() != copy; });
-    backward.insert(copy);
-  }
 
   // Gradient ops in order, and the values to return.
   void collect(BlockGradient &gradient) {
@@ -459,9 +394,10 @@ private:
       outputs.push_back(value.getType());
     OpBuilder builder(forward_->getContext());
     builder.setInsertionPoint(forward_);
-    auto function = func::FuncOp::create(builder, forward_.getLoc(), functionName(original_.getName(), cut.task),
+    const auto name = forward_->getAttrOfType<StringAttr>(kBlockAttr);
+    auto function = func::FuncOp::create(builder, forward_.getLoc(), functionName(name, cut.task),
                                          builder.getFunctionType(inputs, outputs));
-    function->setAttr(kBlockAttr, builder.getStringAttr(original_.getName()));
+    function->setAttr(kBlockAttr, name);
     function->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(cut.task)));
     IRMapping mapping;
     Block *body = function.addEntryBlock();
@@ -511,6 +447,7 @@ private:
   }
 
   func::FuncOp original_, forward_;
+  const RecomputePolicy &policy_;
   bool hasLoss_ = false; // over logits
   SmallVector<Value> douts_, dins_, grads_;
   SmallVector<DictionaryAttr> gradAttrs_;
@@ -527,16 +464,26 @@ struct GradPass : mgc::impl::GradBase<GradPass> {
       if (function->hasAttr(kBlockAttr))
         blocks.push_back(function);
     for (func::FuncOp block : blocks) {
-      OpBuilder builder(block);
-      auto forward = cast<func::FuncOp>(builder.clone(*block));
-      forward.setName(functionName(block.getName(), plan::Task::forward));
-      forward->setAttr(kBlockAttr, builder.getStringAttr(block.getName()));
-      forward->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(plan::Task::forward)));
-      if (failed(BlockCutter(block, forward).run(trainingOf(module).splitBackward)))
-        return signalPassFailure();
+      for (const RecomputePolicy &policy : policiesOf(block))
+        if (failed(differentiate(block, policy)))
+          return signalPassFailure();
       block.erase();
     }
+    module.walk([](Operation *op) { op->removeAttr(kModulesAttr); });
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "grad"));
+  }
+
+  LogicalResult differentiate(func::FuncOp block, const RecomputePolicy &policy) {
+    ModuleOp module = getOperation();
+    OpBuilder builder(block);
+    auto forward = cast<func::FuncOp>(builder.clone(*block));
+    const std::string name = block.getName().str() + (policy.name.empty() ? "" : "." + policy.name);
+    forward.setName(functionName(name, plan::Task::forward));
+    forward->setAttr(kBlockAttr, builder.getStringAttr(name));
+    forward->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(plan::Task::forward)));
+    if (!policy.name.empty())
+      forward->setAttr(kVariantAttr, block.getNameAttr());
+    return BlockCutter(block, forward, policy).run(trainingOf(module).splitBackward);
   }
 };
 

@@ -257,14 +257,28 @@ private:
     result.append(kept);
     Location loc = first.op().getLoc();
     builder_.setInsertionPoint(first.op());
-    Value whole = EinsumOp::create(builder_, loc, typeOf(result, first.op().getResult()), first.op().getLhs(),
-                                   joinParameters(set, &MergedProduct::parameter, dims));
+    auto product = EinsumOp::create(builder_, loc, typeOf(result, first.op().getResult()), first.op().getLhs(),
+                                    joinParameters(set, &MergedProduct::parameter, dims));
+    Value whole = product;
     if (areBiased)
       whole = AddOp::create(builder_, loc, whole.getType(), whole, joinParameters(set, &MergedProduct::bias, kept));
-    replaceByParts(set, whole, areBiased);
+    const ArrayAttr modules = modulesOf(set); // replaceByParts erases their products
+    Operation *parts = replaceByParts(set, whole, areBiased);
+    if (modules)
+      for (Operation *made : {product.getOperation(), whole.getDefiningOp(), parts})
+        made->setAttr(kModulesAttr, modules);
   }
 
-  void replaceByParts(const Set &set, Value whole, bool areBiased) {
+  // The modules of what is merged, each once; null: none.
+  ArrayAttr modulesOf(const Set &set) {
+    llvm::SetVector<Attribute> modules;
+    for (const MergedProduct &product : set.products)
+      if (auto own = product.op()->getAttrOfType<ArrayAttr>(kModulesAttr))
+        modules.insert(own.begin(), own.end());
+    return modules.empty() ? ArrayAttr() : builder_.getArrayAttr(modules.getArrayRef());
+  }
+
+  PartsOp replaceByParts(const Set &set, Value whole, bool areBiased) {
     SmallVector<Type> types;
     for (const MergedProduct &product : set.products)
       types.push_back(product.op().getType());
@@ -282,6 +296,7 @@ private:
       for (BlockArgument argument : unused)
         (void)block_.eraseArgument(argument.getArgNumber());
     }
+    return parts;
   }
 
   int64_t positionsOf(const Set &set) {

@@ -212,6 +212,30 @@ LogicalResult finish(ModuleOp module, ModelBlock &block) {
   return success();
 }
 
+// A variant stands for its base: it takes and gives the same, but for what it saves.
+LogicalResult verifyVariant(const Blocks &blocks, const ModelBlock &block) {
+  if (block.base == block.name)
+    return success();
+  func::FuncOp forward = block.forward.function;
+  if (!blocks.has(block.base) || blocks.at(block.base).base != block.base)
+    return errorIn(forward) << "is of a variant of " << block.base << ", which is no block";
+  const BlockFunction &base = blocks.at(block.base).forward;
+  func::FuncOp of = base.function;
+  const auto attributes = [](func::FuncOp function) {
+    return SmallVector<Attribute>(function.getArgAttrsAttr() ? function.getArgAttrsAttr().getValue()
+                                                             : ArrayRef<Attribute>());
+  };
+  const auto outs = [](const BlockFunction &function) {
+    return llvm::map_to_vector(function.resultsOf(Res::out), [&](int64_t i) {
+      return std::pair(function.resultType(i), func::FuncOp(function.function).getResultAttrDict(i));
+    });
+  };
+  if (forward.getArgumentTypes() != of.getArgumentTypes() || attributes(forward) != attributes(of) ||
+      outs(block.forward) != outs(base))
+    return errorIn(forward) << "takes or gives other values than " << of.getName() << ", whose variant it is";
+  return success();
+}
+
 LogicalResult verifyInstances(ModuleOp module, const Blocks &blocks) {
   auto verify = [&](InstanceOp instance) {
     if (blocks.has(instance.getBlock()))
@@ -234,11 +258,22 @@ LogicalResult Blocks::add(func::FuncOp function) {
                              << "; expected the name " << expected;
   ModelBlock &block = blocks_[name.str()];
   block.name = name.str();
+  if (*task == plan::Task::forward) {
+    auto base = function->getAttrOfType<StringAttr>(kVariantAttr),
+         stack = function->getAttrOfType<StringAttr>(kStackAttr);
+    block.base = (base ? base : name).str();
+    block.stack = stack ? stack.str() : "";
+  }
   auto read = readArguments(function);
   if (failed(read))
     return failure();
   block.*memberOf(*task) = std::move(*read);
   return success();
+}
+
+const ModelBlock *Blocks::variantOf(const ModelBlock &block, StringRef variant) const {
+  const auto found = blocks_.find((block.base + "." + variant).str());
+  return found == blocks_.end() ? nullptr : &found->second;
 }
 
 FailureOr<Blocks> Blocks::read(ModuleOp module) {
@@ -248,6 +283,9 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
       return failure();
   for (auto &[name, block] : blocks.blocks_)
     if (failed(finish(module, block)) || failed(block.verify()))
+      return failure();
+  for (const auto &[name, block] : blocks.blocks_)
+    if (failed(verifyVariant(blocks, block)))
       return failure();
   if (failed(verifyInstances(module, blocks)))
     return failure();

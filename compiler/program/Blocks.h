@@ -52,6 +52,8 @@ struct BlockFunction {
 
 struct ModelBlock {
   std::string name;
+  std::string base;  // the block that instances name; it is another one's of a variant (kVariantAttr)
+  std::string stack; // kStackAttr; empty: it is no layer
   BlockFunction forward, backward, input, weight;       // backward, or input and weight; a loss has no weight
   std::vector<int64_t> activations;                     // numbers of forward's arguments
   std::vector<int64_t> differentiated;                  // the activations with gradients
@@ -82,6 +84,7 @@ public:
   auto begin() const { return blocks_.begin(); } // name and block
   auto end() const { return blocks_.end(); }
   bool has(llvm::StringRef name) const { return blocks_.count(name.str()); }
+  const ModelBlock *variantOf(const ModelBlock &block, llvm::StringRef variant) const; // null: there is none
   std::vector<Instance> instancesOf(mlir::Region &body) const; // instances of a chain or a chunk
 
 private:

@@ -88,6 +88,11 @@ inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of t
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
 inline constexpr llvm::StringLiteral kPassAttr = "mg.pass";   // nameOf a plan::Task
+// Of a block that is a layer: the name of its stack, whose layers a policy of recomputation counts ("decoder", "encoder", "later").
+inline constexpr llvm::StringLiteral kStackAttr = "mg.stack";
+// From grad on, of the functions of a variant of a block: the block that they may stand for. They are named VARIANT.forward .., and
+// save other values (compiler/grad/Recompute.h).
+inline constexpr llvm::StringLiteral kVariantAttr = "mg.variant_of";
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
 inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/ir.md
@@ -102,6 +107,8 @@ inline constexpr llvm::StringLiteral kIndexAttr = "mg.index";
 inline constexpr llvm::StringLiteral kFrozenAttr = "mg.frozen";
 // Tag of a compute op: a name that rows of the rule table ask for.
 inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
+// Until grad, of a compute op: names of the modules (kRecomputeModules) that it is part of.
+inline constexpr llvm::StringLiteral kModulesAttr = "mg.modules";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Dictionary on arguments and results of begin, reduce and update: compiler/step/StepBuilder.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";

@@ -82,14 +82,17 @@ RowEmitter::Node RowEmitter::value(Value value, Place place) {
 }
 
 void RowEmitter::define(Value result, Node node) {
-  nodes_[result] = node;
+  // Readers in the kernel get what readers of the memory do.
+  nodes_[result] = graph_.round(node, elementIn(result));
   auto out = stored_.find(result);
   if (out != stored_.end())
     graph_.store(operand(result, out->second.access, dims(result)), node);
 }
 
 void RowEmitter::definePlaces(Value result, ArrayRef<Node> nodes) {
-  places_[result] = nodes.vec();
+  std::vector<Node> &places = places_[result];
+  for (Node node : nodes)
+    places.push_back(graph_.round(node, elementIn(result)));
   auto out = stored_.find(result);
   if (out == stored_.end())
     return;

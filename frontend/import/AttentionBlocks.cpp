@@ -85,12 +85,13 @@ Value BlockBuilder::join(ValueRange parts, StringRef along) {
 BlockBuilder::Heads BlockBuilder::latentHeads(Value x, const AttentionDescription &attention, Value cosSin) {
   const LatentAttention &latent = *attention.latent;
   const Part still = {"n", attention.headDim - latent.rotaryDim}, turning = {"u", latent.rotaryDim};
-  Value q = latent.queryRank > 0 ? linear(norm(linear(x, "attn.q_a"), "attn.q_a_norm", latent.norm), "attn.q_b")
-                                 : linear(x, "attn.q");
-  const SmallVector<Value> ofQueries = parts(q, {still, turning});
+  Value queries = latent.queryRank > 0 ? norm(linear(x, "attn.q_a"), "attn.q_a_norm", latent.norm) : x;
   const SmallVector<Value> latents = parts(linear(x, "attn.kv_a"), {{"l", latent.keyRank}, turning});
-  const SmallVector<Value> heads =
-      parts(linear(norm(latents[0], "attn.kv_a_norm", latent.norm), "attn.kv_b"), {still, {"w", latent.valueDim}});
+  Value keys = norm(latents[0], "attn.kv_a_norm", latent.norm);
+  const Module module(*this, "mla_up_proj");
+  const SmallVector<Value> ofQueries =
+      parts(linear(queries, latent.queryRank > 0 ? "attn.q_b" : "attn.q"), {still, turning});
+  const SmallVector<Value> heads = parts(linear(keys, "attn.kv_b"), {still, {"w", latent.valueDim}});
   const ArrayRef<int64_t> sizes = tensorOf(heads[0]).getShape();
   Value key =
       BroadcastOp::create(builder, type({sizes[0], sizes[1], sizes[2], turning.size}, {"s", "b", "g", turning.name}),

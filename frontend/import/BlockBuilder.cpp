@@ -9,11 +9,17 @@ namespace mgc::frontend {
 
 BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescription &model, const Layout &layout,
                            Stack stack)
-    : model(model), layout(layout), stack(stack), builder(UnknownLoc::get(module.getContext()), module.getContext()) {
+    : model(model), layout(layout), stack(stack),
+      builder(UnknownLoc::get(module.getContext()), module.getContext(), &modules) {
   builder.setInsertionPointToEnd(module.getBody());
   function = func::FuncOp::create(builder, name, builder.getFunctionType({}, {}));
   function->setAttr(kBlockAttr, builder.getUnitAttr());
   builder.setInsertionPointToStart(function.addEntryBlock());
+}
+
+void BlockBuilder::ModuleMarker::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
+  if (!open.empty())
+    op->setAttr(kModulesAttr, Builder(op->getContext()).getStrArrayAttr(open));
 }
 
 // --- Types -------------------------------------------------------------------------------------------------
@@ -315,6 +321,7 @@ BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const S
                                             StringRef contextType) {
   const auto &[q, k, v] = heads;
   bool dropped = attention.dropout > 0;
+  std::optional<Module> core(std::in_place, *this, "core_attn");
   auto op = AttentionOp::create(
       builder, outputOf(q, v), withoutLast(q), q, k, v, sight.positions, sight.keyPositions, sight.starts, sight.ends,
       dropped ? data("samples") : Value(), parameter((names.role + ".sinks").str()),
@@ -327,6 +334,7 @@ BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const S
       builder.getI64IntegerAttr(attention.heads / attention.groups),
       layout.zigzag > 1 ? builder.getI64IntegerAttr(layout.zigzag) : IntegerAttr(), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
+  core.reset();
   Value o = op.getO();
   if (attention.gated)
     o = multiply(o, SigmoidOp::create(builder, o.getType(), linear(x, (names.role + ".gate").str())));
@@ -342,6 +350,7 @@ BlockBuilder::Branch BlockBuilder::mlp(Value x, const Mlp &mlp) {
 }
 
 BlockBuilder::Branch BlockBuilder::transformed(Value x, const BlockDescription &block) {
+  const Module module(*this, block.experts ? "moe" : "mlp");
   return block.experts ? Branch{experts(x, *block.experts, block.mlp), Value()} : mlp(x, block.mlp);
 }
 

@@ -25,6 +25,8 @@ public:
   // Opens @name at the end of the module. `parameters` outlive the builder.
   BlockBuilder(mlir::ModuleOp module, llvm::StringRef name, const ModelDescription &model, const Layout &layout,
                Stack stack = Stack::decoder);
+  // The block is a layer of the stack: "decoder", "encoder", or "later" of modules that predict later tokens.
+  void setStack(llvm::StringRef name) { function->setAttr(kStackAttr, builder.getStringAttr(name)); }
 
   // From here on names of data, parameters and sites of dropout are those of the stack.
   void enter(Stack entered) { stack = entered; }
@@ -107,6 +109,17 @@ private:
     return {contract(x, parameter((role + ".weight").str())), parameter((role + ".bias").str())};
   }
   mlir::Value whole(const Branch &branch) { return branch.bias ? add(branch.product, branch.bias) : branch.product; }
+  // While it lives, ops are marked as parts of the module (kModulesAttr), and of those that are open already.
+  class Module {
+  public:
+    Module(BlockBuilder &block, llvm::StringRef name) : block(block) { block.modules.open.push_back(name); }
+    ~Module() { block.modules.open.pop_back(); }
+    Module(const Module &) = delete;
+    Module &operator=(const Module &) = delete;
+
+  private:
+    BlockBuilder &block;
+  };
   Branch attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
   Branch crossAttention(mlir::Value x, const AttentionDescription &attention);
   Branch mlp(mlir::Value x, const Mlp &mlp);
@@ -209,9 +222,16 @@ private:
 
   int64_t lengthOf(Stack of) const { return of == Stack::encoder ? layout.encoderLength : layout.sequenceLength; }
 
+  // Marks each op with the modules that are open when it is made.
+  struct ModuleMarker : mlir::OpBuilder::Listener {
+    void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override;
+    llvm::SmallVector<llvm::StringRef> open;
+  };
+
   const ModelDescription &model;
   const Layout &layout;
   Stack stack;
+  ModuleMarker modules;
   mlir::func::FuncOp function;
   mlir::ImplicitLocOpBuilder builder;
   llvm::StringMap<mlir::Value> arguments;

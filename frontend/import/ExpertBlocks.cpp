@@ -40,6 +40,7 @@ void BlockBuilder::addCounter(const std::vector<ModelParameter> &parameters, con
 
 // As in experts(): the gate is put on the activations.
 Value BlockBuilder::sharedExpert(Value x, const SharedExpert &shared, Activation activation) {
+  const Module module(*this, "shared_experts");
   Value gate = activate(linear(x, "shared.gate"), activation);
   Value inner = multiply(gate, linear(x, "shared.up"));
   if (shared.gated) {

@@ -209,6 +209,7 @@ static void buildLayer(ModuleOp module, StringRef name, const LayerKind &layer, 
   const BlockKind &kind = model.kinds[layer.model];
   const BlockDescription &spec = kind.block;
   BlockBuilder block(module, name, model, layout);
+  block.setStack("decoder");
   Value x = block.addActivation();
   const bool pools = model.pooledAuxLoss != 0;
   if (pools)
@@ -262,6 +263,7 @@ static void buildEncoderEmbed(ModuleOp module, const ModelDescription &model, co
 static void buildEncoderLayer(ModuleOp module, StringRef name, const ModelDescription &model, const Layout &layout,
                               const std::vector<bool> &frozen) {
   BlockBuilder block(module, name, model, layout, Stack::encoder);
+  block.setStack("encoder");
   Value x = block.addActivation();
   const bool isWhole = model.readsImages() && model.encoder->patches->positions() == layout.encoderLength;
   addLayerData(block, model.encoder->layer, "", layout, !isWhole);
@@ -339,6 +341,7 @@ static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, cons
                             const ModelDescription &model, const Layout &layout, const FrozenParameters &frozen) {
   const BlockKind &kind = model.kinds[last.model];
   BlockBuilder block(module, name, model, layout);
+  block.setStack("later");
   Value x = block.addActivation(/*isResidual=*/false); // behind a norm
   block.addData(shifted("tokens", depth), {"s", "b"}, /*integer=*/true);
   block.addData(shifted("labels", depth), {"s", "b"}, /*integer=*/true);

@@ -22,6 +22,10 @@ struct LayoutOptions { // the options that were given
   std::optional<std::string> schedule = {}, optimizer = {}, dtype = {}, gradientType = {}, target = {},
                              contextOrder = {};
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
+  std::optional<bool> recompute = {}, recomputeActivations = {}, moeLayerRecompute = {};
+  std::optional<std::string> recomputeGranularity = {}, recomputeMethod = {};
+  std::optional<int64_t> recomputeLayers = {};
+  std::optional<std::vector<std::string>> recomputeModules = {};
   std::optional<int64_t> laterTokens = {};
   std::optional<double> laterTokensFactor = {};
   std::optional<std::string> machine = {}, balanceType = {}, dropPolicy = {};

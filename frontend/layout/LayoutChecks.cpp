@@ -5,6 +5,7 @@
 #include "frontend/layout/Frozen.h"
 #include "frontend/layout/LaterTokens.h"
 #include "frontend/layout/Options.h"
+#include "frontend/layout/Recompute.h"
 #include "plan/Limits.h"
 #include "runtime/base/Checked.h"
 #include <algorithm>
@@ -537,6 +538,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   if (options.capacityFactor.value_or(0) == 0)
     options.dropPolicy.reset();
   setNearestLaterTokens(model, near.sequenceLength, options);
+  setNearestRecompute(model, options);
   if (!canFreeze(model, layout))
     options.freeze.reset();
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.virtualStages;

@@ -3,6 +3,7 @@
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/LaterTokens.h"
+#include "frontend/layout/Recompute.h"
 #include "plan/Optimizers.h"
 
 #include <algorithm>
@@ -37,8 +38,14 @@ std::vector<std::string> machineNames(const Supported &supported) {
 }
 std::vector<std::string> dtypes(const Supported &supported) { return supported.dtypes; }
 std::vector<std::string> outerStrategies(const Supported &) { return {"no_shard", std::string(kShardsOuter)}; }
+template <typename Word> std::vector<std::string> wordsOf() {
+  return {plan::enumNames<Word>.begin(), plan::enumNames<Word>.end()};
+}
+std::vector<std::string> granularities(const Supported &) { return {"selective", "full"}; }
+std::vector<std::string> methods(const Supported &) { return wordsOf<RecomputeMethod>(); }
+std::vector<std::string> modules(const Supported &) { return recomputeModuleNames(); }
 std::vector<std::string> optimizerNames(const Supported &) {
-  std::vector<std::string> names(plan::enumNames<plan::Optimizer>.begin(), plan::enumNames<plan::Optimizer>.end());
+  std::vector<std::string> names = wordsOf<plan::Optimizer>();
   names.emplace_back(kAdam);
   return names;
 }
@@ -349,6 +356,57 @@ std::vector<LayoutOption> makeOptions() {
        .reason = "all parameters are trained",
        .ofBlocks = &Layout::freeze,
        .onResume = OnResume::refused},
+      {.flag = "--recompute",
+       .field = &Options::recompute,
+       .help = "Backward recomputes norms, activation functions and gated products; --no-recompute saves all that it "
+               "reads, where time is worth more than memory",
+       .standard = "on",
+       .reason = "they take more memory than time",
+       .hasNegation = true},
+      {.flag = "--recompute-granularity",
+       .field = &Options::recomputeGranularity,
+       .words = granularities,
+       .help =
+           "What else layers recompute: selective, the modules of --recompute-modules; full, all but their input and "
+           "choices of experts, of the layers that --recompute-method says",
+       .standard = "none",
+       .reason = "nothing else unless asked for",
+       .training = &Layout::recompute},
+      {.flag = "--recompute-method",
+       .field = &Options::recomputeMethod,
+       .words = methods,
+       .help = "With --recompute-granularity full: uniform, all layers, in units of --recompute-num-layers; block, the "
+               "first so many of each stage, and of each virtual stage",
+       .standard = "none, one must be given",
+       .reason = "",
+       .training = &Layout::recomputeMethod},
+      {.flag = "--recompute-num-layers",
+       .field = &Options::recomputeLayers,
+       .most = 1 << 16,
+       .help = "With --recompute-granularity full: the layers of a unit (uniform), or of a stage (block)",
+       .standard = "none, one must be given",
+       .reason = "",
+       .training = &Layout::recomputeLayers},
+      {.flag = "--recompute-modules",
+       .field = &Options::recomputeModules,
+       .words = modules,
+       .whyNot = whyNoRecomputeModule,
+       .help =
+           "With --recompute-granularity selective: parts of a layer that backward recomputes; layernorm and moe_act "
+           "always are",
+       .standard = "core_attn",
+       .reason = "as Megatron-LM",
+       .training = &Layout::recomputeModules},
+      {.flag = "--recompute-activations",
+       .field = &Options::recomputeActivations,
+       .help = "Megatron-LM's short way to say --recompute-granularity selective",
+       .standard = "off",
+       .reason = ""},
+      {.flag = "--moe-layer-recompute",
+       .field = &Options::moeLayerRecompute,
+       .help = "Megatron-LM's older way to say --recompute-granularity selective --recompute-modules moe",
+       .standard = "off",
+       .reason = ""},
       {.flag = "--loss-tile",
        .field = &Options::lossTile,
        .least = 0,
@@ -405,6 +463,8 @@ std::string LayoutOption::valueIn(const Layout &layout) const {
       return value ? "on" : "off";
     else if constexpr (std::is_same_v<Value, std::string>)
       return value.empty() ? "none" : value;
+    else if constexpr (requires { value.begin(); })
+      return fmt::format("{}", fmt::join(value, ","));
     else if constexpr (std::is_enum_v<Value>)
       return std::string(plan::nameOf(value));
     else

@@ -19,8 +19,9 @@ using AnyOptionField =
 // A member of a resolved layout, most often a field of mg.training.
 using ResolvedField =
     std::variant<std::monostate, int64_t TrainingSettings::*, bool TrainingSettings::*, double TrainingSettings::*,
-                 std::string TrainingSettings::*, plan::DType TrainingSettings::*, plan::Optimizer TrainingSettings::*,
-                 bool Layout::*>;
+                 std::string TrainingSettings::*, std::vector<std::string> TrainingSettings::*,
+                 plan::DType TrainingSettings::*, plan::Optimizer TrainingSettings::*,
+                 RecomputeGranularity TrainingSettings::*, RecomputeMethod TrainingSettings::*, bool Layout::*>;
 
 // Whether a run may go on from a checkpoint of a plan with another value of an option.
 enum class OnResume {

@@ -7,6 +7,7 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Options.h"
+#include "frontend/layout/Recompute.h"
 #include "plan/Optimizers.h"
 #include "runtime/base/Rounding.h"
 #include <algorithm>
@@ -41,6 +42,7 @@ public:
     resolveFrozen();
     resolveBalance();
     resolveLaterTokens();
+    resolveRecomputation();
     return std::move(layout);
   }
 
@@ -115,6 +117,7 @@ private:
   void resolveOverlap();
   void resolveBalance();
   void resolveLaterTokens();
+  void resolveRecomputation();
   void resolveFrozen();
   void resolveMachine();
   void resolveTypes();
@@ -501,6 +504,20 @@ void LayoutResolver::resolveBalance() {
 void LayoutResolver::resolveFrozen() {
   if (flags.freeze || defaults.freeze)
     layout.freeze = freezeText(*given(&LayoutOptions::freeze));
+}
+
+// Nothing is said of it unless something is asked for.
+void LayoutResolver::resolveRecomputation() {
+  for (auto field : {&LayoutOptions::recomputeGranularity, &LayoutOptions::recomputeMethod})
+    if (flags.*field || defaults.*field)
+      word(field);
+  if (flags.recomputeLayers || defaults.recomputeLayers)
+    number(&LayoutOptions::recomputeLayers);
+  given(&LayoutOptions::recomputeModules);
+  for (auto field :
+       {&LayoutOptions::recompute, &LayoutOptions::recomputeActivations, &LayoutOptions::moeLayerRecompute})
+    given(field);
+  resolveRecompute(model, either(flags, defaults), layout, problems);
 }
 
 // Nothing is said of later tokens unless something is asked for.

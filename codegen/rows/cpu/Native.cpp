@@ -61,7 +61,7 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(const std::string &cpu) 
   if (!backend)
     return nullptr;
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast; // a * b + c is one rounding everywhere
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // a * b + c of two ops has the bits that it has in two kernels
   return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
       triple, cpu, /*features=*/"", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }

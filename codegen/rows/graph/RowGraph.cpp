@@ -122,6 +122,10 @@ Node RowGraph::map(std::string name, Body body, std::vector<Node> arguments, Ele
   return addNode(std::move(info));
 }
 
+Node RowGraph::round(Node node, Element element) {
+  return element == Element::bf16 ? map("bf16", {}, {node}, Element::f32, 0) : node;
+}
+
 Node RowGraph::reduce(RowReduction reduction, Node node) {
   assert(size_t(node.id) < nodes_.size() && "node of another graph");
   NodeInfo info{NodeKind::reduce, nodes_[node.id].element, {node}};

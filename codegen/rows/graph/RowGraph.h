@@ -108,6 +108,8 @@ public:
   // `name` identifies the body: bodies of equal name and result type must emit the same ops, so a body that
   // captures a number has it in its name ("scale:0x1p-3"). flops: per element, for the cost.
   Node map(std::string name, Body body, std::vector<Node> arguments, Element result = Element::f32, double flops = 1);
+  // The f32 value as an operand of the element would keep it: rounded as on storing.
+  Node round(Node node, Element element);
   // Over all column dims; a per-row value. sum: f32 or i32. max: f32, i32 or i64; of f32, NaNs are passed over, -inf if
   // nothing else.
   Node reduce(RowReduction reduction, Node node);
@@ -151,7 +153,7 @@ public:
     Dim dim{};                     // index
     RowReduction reduction = RowReduction::sum;
     std::string name{}; // map
-    Body body{};        // map
+    Body body{};        // map; none: it rounds to bf16
     double flops = 0;   // map
   };
   enum class EffectKind { store, sumOverRows, addAt };

@@ -152,7 +152,7 @@ private:
       fail("{}: index of dim {}, which is not iterated", where, info.dim.id);
     if (info.kind == Kind::index)
       checkCountable(where, info.dim);
-    if ((info.kind == Kind::map) && !info.body)
+    if (info.kind == Kind::map && !info.body && info.name != "bf16")
       fail("{}: map '{}' has no body", where, info.name);
     if (info.element == Element::bf16)
       fail("{}: bf16 is for operands; expected a value of f32", where);

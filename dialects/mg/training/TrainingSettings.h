@@ -1,6 +1,7 @@
 // The fields of #mg.training: how a program is trained, as far as its ops and its mesh do not say it.
 #pragma once
 
+#include "dialects/mg/training/Recompute.h"
 #include "plan/Plan.h"
 
 #include <tuple>
@@ -26,6 +27,10 @@ struct TrainingSettings {
   bool reshardsAfterForward = true; // where values are sliced: they are gathered again for the backward
   bool overlapsGradReduce = false;  // gradients of units are summed up while the next instance computes
   bool overlapsParamGather = false; // values are gathered while other layers compute
+  RecomputeGranularity recompute = RecomputeGranularity::standard;
+  RecomputeMethod recomputeMethod = RecomputeMethod::uniform; // of granularity full
+  int64_t recomputeLayers = 0;                                // likewise; 0: of another granularity
+  std::vector<std::string> recomputeModules;                  // of granularity selective: names in kRecomputeModules
   plan::Optimizer optimizer{};
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;
@@ -73,7 +78,9 @@ constexpr auto trainingFields() {
       std::pair("split_backward", &T::splitBackward), std::pair("zero", &T::zero),
       std::pair("shards_outer", &T::shardsOuter), std::pair("reshards_after_forward", &T::reshardsAfterForward),
       std::pair("overlaps_grad_reduce", &T::overlapsGradReduce),
-      std::pair("overlaps_param_gather", &T::overlapsParamGather), std::pair("optimizer", &T::optimizer),
+      std::pair("overlaps_param_gather", &T::overlapsParamGather), std::pair("recompute_granularity", &T::recompute),
+      std::pair("recompute_method", &T::recomputeMethod), std::pair("recompute_num_layers", &T::recomputeLayers),
+      std::pair("recompute_modules", &T::recomputeModules), std::pair("optimizer", &T::optimizer),
       std::pair("bucket_elements", &T::bucketElements), std::pair("loss_tile", &T::lossTile),
       std::pair("sequence_parallel", &T::sequenceParallel), std::pair("dtype", &T::dtype),
       std::pair("gradient_dtype", &T::gradientType), std::pair("fp32_residual_connection", &T::fp32Residual),
