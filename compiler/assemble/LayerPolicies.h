@@ -1,4 +1,4 @@
-// Which variant of its block each instance of a chunk has: what it recomputes in backward (compiler/grad/Recompute.h). The IR says of
+// The variant of its block that each instance of a chunk has: what it recomputes in backward (compiler/grad/Recompute.h). The IR says of
 // an instance only its block; a variant has the same parameters, activations and gradients, and other saved values.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the backward of a block recomputes instead of reading what its forward saved. A policy is the set of values that are saved:
+// Recomputation: the backward of a block makes values again instead of reading what its forward saved. A policy is the set of values that are saved:
 // what backward reads of others it makes again, by the ops that lead there from what is saved and no more.
 //
 // before:  forward ops | gradient ops, which may read any value of forward
@@ -12,7 +12,7 @@
 namespace mgc {
 
 struct RecomputePolicy {
-  std::string name;                 // of the variant; empty: the block's own functions have the policy
+  std::string name;                 // variant; empty: the block's own functions have the policy
   bool ofAll = false;               // every result of an op but choices
   std::vector<std::string> modules; // results of ops of these (kModulesAttr)
   bool ofRows = true;               // results that row ops make of what backward has anyway

@@ -140,7 +140,7 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
     - memory and ranks: `zero`: 0, `shards_outer`: false, `reshards_after_forward`: true,
       `overlaps_grad_reduce`: false (of units), `overlaps_param_gather`: false, `bucket_elements`: 0, `loss_tile`: 0,
       `sequence_parallel`: false
-    - what backward recomputes (dialects/mg/training/Recompute.h): `recompute_granularity`: "standard", "none",
+    - what backward recomputes (dialects/mg/training/RecomputeWords.h): `recompute_granularity`: "standard", "none",
       "selective" with `recompute_modules`, or "full" with `recompute_method`, "uniform" or "block", and
       `recompute_num_layers`: 0
     - the update: `optimizer`: "adamw" (plan/Optimizers.h)

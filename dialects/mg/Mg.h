@@ -88,7 +88,7 @@ inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of t
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
 inline constexpr llvm::StringLiteral kPassAttr = "mg.pass";   // nameOf a plan::Task
-// Of a block that is a layer: the name of its stack, whose layers a policy of recomputation counts ("decoder", "encoder", "later").
+// The stack of a block that is a layer: its name, whose layers a policy of recomputation counts ("decoder", "encoder", "later").
 inline constexpr llvm::StringLiteral kStackAttr = "mg.stack";
 // From grad on, of the functions of a variant of a block: the block that they may stand for. They are named VARIANT.forward .., and
 // save other values (compiler/grad/Recompute.h).

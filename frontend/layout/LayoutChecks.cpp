@@ -5,7 +5,7 @@
 #include "frontend/layout/Frozen.h"
 #include "frontend/layout/LaterTokens.h"
 #include "frontend/layout/Options.h"
-#include "frontend/layout/Recompute.h"
+#include "frontend/layout/Recomputation.h"
 #include "plan/Limits.h"
 #include "runtime/base/Checked.h"
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/LaterTokens.h"
-#include "frontend/layout/Recompute.h"
+#include "frontend/layout/Recomputation.h"
 #include "plan/Optimizers.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Options.h"
-#include "frontend/layout/Recompute.h"
+#include "frontend/layout/Recomputation.h"
 #include "plan/Optimizers.h"
 #include "runtime/base/Rounding.h"
 #include <algorithm>

@@ -132,6 +132,28 @@ def context_layouts(config):
                    both(part(base[1]), backward))
 
 
+# Recomputation repeats what leads to what backward reads: of a whole layer the reduction behind attention, and no gather, since the
+# gradients of weights read what the repeated products do.
+def test_recomputation(session):
+    full = " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
+    selective = " --recompute-granularity selective --recompute-modules "
+    for config in (GPT2, LLAMA, QWEN3):
+        for policy in (" --no-recompute", selective + "core_attn", selective + "mlp", selective + "core_attn mlp"):
+            check_block(session, config, "--tp 2 --no-sp" + policy, "layer", *TP)
+            check_block(session, config, "--tp 2 --sp" + policy, "layer", *SP)
+        check_block(session, config, "--tp 2 --no-sp" + full, "layer", TP[0], {"AR": [A] * 3})
+        check_block(session, config, "--tp 2 --sp" + full, "layer", SP[0], {"AG": [A] * 4, "RS": [A] * 3})
+        split = "--tp 2 --sp --pp 2 --schedule zb-h1"  # halves have gathered copies of their own, as without recomputation
+        found = count(session, config, split + full)
+        assert found["layer.weight"] == count(session, config, split)["layer.weight"], found
+        check(found["layer.input"], {"AG": [A] * 4, "RS": [A] * 3}, split)
+        for context, more in (("a2a", {"A2A": 2}), ("all_gather", {}), ("p2p", {"P": 1})):
+            cp = f"--cp 2 --cp-comm-type {context}"
+            without, repeated = (Counter({op: len(sizes) for op, sizes in count(session, config, cp + policy)["layer.backward"].items()})
+                                 for policy in ("", full))
+            assert repeated - without == Counter(more) and not without - repeated, (config["model_type"], cp, without, repeated)
+
+
 def test_context(session):
     for config in (GPT2, LLAMA):
         for layout, forward, backward in context_layouts(config):

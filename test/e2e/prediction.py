@@ -4,6 +4,7 @@
 # out: of each loss, norm, gradient and weight the mean, the mean square of the distance from it, and how much that square
 # varies; from these the distance that a right run exceeds once in 10^8 comparisons or so. The same of a tensor's largest distance, and
 # of the number of elements that are further off than is usual for them: a fault in few elements is little in the mean.
+import collections
 import math
 import multiprocessing
 
@@ -42,12 +43,18 @@ def most(freedom, freedom_of_mean):
     return high
 
 
-def most_counted(counts):
+def cluster_size(counts):
+    """Events come in clusters as large as variance over mean says, of all tensors of a kind together: in its own few draws a tensor
+    may show none of those that it can have. counts [tensors, draws]."""
+    mean = counts.mean(1).sum()
+    return max(1.0, counts.var(1, ddof=1).sum() / mean) if mean else 1.0
+
+
+def most_counted(counts, least_cluster=1.0):
     """For numbers of events: the bound that one more draw exceeds with the probability RARE. Its distribution is
-    negative binomial, as a Poisson variable's next is after these if all rates are as likely (Jeffreys). Events come
-    in clusters as large as variance over mean says."""
+    negative binomial, as a Poisson variable's next is after these if all rates are as likely (Jeffreys)."""
     draws, total = len(counts), counts.sum()
-    cluster = max(1.0, counts.var(ddof=1) / counts.mean()) if total else 1.0
+    cluster = max(least_cluster, cluster_size(counts[None]))
     shape, number = total / cluster + 0.5, 0
     term = (draws / (draws + 1)) ** shape
     left = 1 - term
@@ -95,7 +102,7 @@ class Quantity:
         apart = numpy.abs(errors) * count / (count - 1)
         others = (total - errors * apart) / (count - 2)
         self.beyond = CUT * numpy.sqrt(total / (count - 1) + usual**2)  # by element
-        self.allowed_beyond = most_counted((apart > CUT * numpy.sqrt(others + usual**2)).sum(1))
+        self.counts = (apart > CUT * numpy.sqrt(others + usual**2)).sum(1)
         self.allowed_largest = reach + CUT * usual if math.isfinite(self.cut) else most_of_largest(apart.max(1))
 
     def square(self, errors):
@@ -126,6 +133,13 @@ class Prediction:
     def __init__(self, expect, draws):
         reach = 2 * sum(expect["lr"]) * (1 + expect["optimizer"]["weight_decay"])  # Adam's step is a learning rate, and decay
         self.quantities = {name: Quantity(name, [d[name] for d in draws], reach) for name in draws[0]}
+        kinds = collections.defaultdict(list)  # weights, gradients
+        for name, quantity in self.quantities.items():
+            kinds[name.split()[0]].append(quantity)
+        for alike in kinds.values():
+            cluster = cluster_size(numpy.stack([quantity.counts for quantity in alike]))
+            for quantity in alike:
+                quantity.allowed_beyond = most_counted(quantity.counts, cluster)
 
     def comparisons(self, found):
         """As compare.py's. found: as Training.results."""

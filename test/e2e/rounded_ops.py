@@ -237,10 +237,10 @@ class Pass:
 
     def gated(self, gate, up):
         sigmoid = 1 / (1 + numpy.exp(-gate.data))
-        silu = gate.data * sigmoid
+        silu = self.rounded(gate.data * sigmoid)
 
         def backward(dy):
-            self.use(gate, dy * up.data * sigmoid * (1 + gate.data * (1 - sigmoid)))
+            self.use(gate, self.rounded(dy * up.data) * sigmoid * (1 + gate.data * (1 - sigmoid)))
             self.use(up, dy * silu)
 
         return self.record(self.rounded(silu * up.data), backward)

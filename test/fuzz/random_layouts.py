@@ -7,7 +7,7 @@
 #   test/fuzz/random_layouts.py .. --target cuda:sm_90        ranks that share a device, here that of test/emulate/cuda
 #
 # Equal means: losses of all steps, tokens, gradient norms, and every gradient of step 0, within the tolerances of
-# test/composition/harness.py.
+# test/composition/harness.py. What recomputes in backward must have the bits of the same layout with --no-recompute.
 #
 # Of bf16, equal means: as far from one rank in f32 as one rank in bf16 is. How far that is, is drawn: both on weights moved
 # by up to a unit of bf16's last place, so that all is rounded otherwise. The statistic is the largest, over losses, norms and
@@ -118,6 +118,19 @@ def random_later_tokens(r, model):
     if model["model_type"] == "gpt2" or r.random() < 0.7:
         return []
     return [f"--mtp-num-layers={r.choice([1, 1, 2])}", f"--mtp-loss-scaling-factor={r.choice([0.1, 1])}"]
+
+
+def random_policy(r, model):
+    """Flags of what backward recomputes; sometimes of a module that the model lacks."""
+    if r.random() < 0.3:
+        return []
+    full = ["--recompute-granularity=full", f"--recompute-method={r.choice(['uniform', 'block', 'block'])}"]
+    if r.random() < 0.5:
+        return [*full, f"--recompute-num-layers={1 if full[1].endswith('uniform') else r.choice([1, 2, 3])}"]
+    has_experts = "num_experts_per_tok" in model
+    modules = ["core_attn", "moe" if has_experts and r.random() < 0.95 else "mlp"]
+    modules += [name for key, name in (("n_shared_experts", "shared_experts"), ("kv_lora_rank", "mla_up_proj")) if model.get(key)]
+    return ["--recompute-granularity=selective", "--recompute-modules", ",".join(r.sample(modules, r.randint(1, len(modules))))]
 
 
 def random_expert_ranks(r, model, sizes):
@@ -319,8 +332,9 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
     flags, layout = random_layout(r, model)
     types = random_types(r) if dtype == "bf16" else []
     terms = [flag for flag in flags if flag.startswith(("--moe-", "--mtp-"))]
-    more = [*types, f"--target={target}"]
-    flags += more
+    more, policy = [*types, f"--target={target}"], random_policy(r, model)
+    saving = [*flags, *more, "--no-recompute"]
+    flags += [*policy, *more]
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
     try:
         (where / "config.json").write_text(json.dumps(model))
@@ -338,6 +352,10 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
             if many is None or many == "refused":
                 return "wrong", f"{label}\n  the alternative {' '.join(flags)} does not work: {message}"
             layout, verdict = value_of(flags), "refused"
+        elif policy:
+            found = bits_that_differ(many, *train(binaries, where, "saving", saving))
+            if found:
+                return "wrong", f"{label}\n  {found}"
         together = layout.get("mbs", 1) if any("capacity" in flag for flag in terms) else 1  # sequences that share the room
         single = [f"--seq={layout['seq']}", f"--gbs={layout['gbs']}", f"--mbs={together}", "--tp=1", "--pp=1", "--dp=1"]
         single += [flag for flag in flags if flag.startswith("--reset-")] + terms
@@ -348,6 +366,20 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
         return (verdict, "") if not found else ("wrong", label + "".join(f"\n  {line}" for line in found[:8]))
     finally:
         shutil.rmtree(where, ignore_errors=True)
+
+
+def bits_that_differ(many, saving, message):
+    """Differences from a run that saves all that backward reads; empty: none. Layers that recompute take longer, so stages may be
+    cut elsewhere: then the norm, and with it what is clipped, is summed in another order."""
+    if saving is None or saving == "refused":
+        return f"with --no-recompute: {message}"
+    logs = [[{key: value for key, value in step.items() if key != "seconds"} for step in run.log] for run in (many, saving)]
+    norms = [log[0]["grad_norm"] for log in logs]
+    first = [{key: value for key, value in log[0].items() if key != "grad_norm"} for log in logs]
+    if first[0] != first[1] or abs(norms[0] - norms[1]) > 1e-6 * norms[1] or (norms[0] == norms[1] and logs[0] != logs[1]):
+        return f"{logs[0]}; with --no-recompute {logs[1]}"
+    names = [name for name, value in saving.gradients.items() if not numpy.array_equal(value, many.gradients[name])]
+    return f"gradients differ from those with --no-recompute: {names[:5]}" if names else ""
 
 
 def count(judged, counts, what):

@@ -1,7 +1,7 @@
 // The fields of #mg.training: how a program is trained, as far as its ops and its mesh do not say it.
 #pragma once
 
-#include "dialects/mg/training/Recompute.h"
+#include "dialects/mg/training/RecomputeWords.h"
 #include "plan/Plan.h"
 
 #include <tuple>
@@ -28,9 +28,9 @@ struct TrainingSettings {
   bool overlapsGradReduce = false;  // gradients of units are summed up while the next instance computes
   bool overlapsParamGather = false; // values are gathered while other layers compute
   RecomputeGranularity recompute = RecomputeGranularity::standard;
-  RecomputeMethod recomputeMethod = RecomputeMethod::uniform; // of granularity full
-  int64_t recomputeLayers = 0;                                // likewise; 0: of another granularity
-  std::vector<std::string> recomputeModules;                  // of granularity selective: names in kRecomputeModules
+  RecomputeMethod recomputeMethod = RecomputeMethod::uniform; // where granularity is full
+  int64_t recomputeLayers = 0;                                // likewise; 0: it is another
+  std::vector<std::string> recomputeModules;                  // where it is selective: names in kRecomputeModules
   plan::Optimizer optimizer{};
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;

@@ -1,4 +1,4 @@
-// What a layer's backward recomputes, by policy: RUN lines of the granularities on one layer, of a product, a choice, two products of a
+// Policies of recomputation: RUN lines of the granularities on one layer, of a product, a choice, two products of a
 // module "mlp" and a norm behind it.
 // RUN: sed 's/POLICY/recompute_granularity = "none"/' %s | %mg-opt --mg-grad | FileCheck %s --check-prefix=NONE
 // RUN: sed 's/POLICY/zero = 0/' %s | %mg-opt --mg-grad | FileCheck %s --check-prefix=STANDARD
@@ -35,7 +35,7 @@
 // STANDARD-SAME:    %[[A:[a-z0-9]+]]: tensor<4x16xf32, #mg.layout<s, f>> {mg.arg = "saved", mg.index = 2
 // STANDARD:         mg.gelu %[[A]]
 
-// What enters the module and what leaves it is saved; its last product, which only readers outside need, is not made again.
+// Values that enter the module or leave it are saved; its last product, which only readers outside need, is not made again.
 // MLP-LABEL: func.func @layer.forward(
 // MLP-SAME:    %[[X:[a-z0-9]+]]: tensor<4x8xf32
 // MLP:         %[[C:.*]] = mg.einsum %{{.*}} : (tensor<4x16xf32
@@ -47,7 +47,7 @@
 // MLP:         mg.gelu %[[A]]
 // MLP-NOT:     mg.einsum {{.*}} : (tensor<4x16xf32, {{.*}}>, tensor<16x8xf32
 
-// What enters the layer is saved alone.
+// The layer saves its argument alone.
 // FULL-LABEL: func.func @layer.forward(
 // FULL-SAME:    %[[X:[a-z0-9]+]]: tensor<4x8xf32
 // FULL:         return %{{.*}}, %[[X]] :

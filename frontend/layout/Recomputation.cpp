@@ -1,5 +1,5 @@
-// See Recompute.h.
-#include "frontend/layout/Recompute.h"
+// See Recomputation.h.
+#include "frontend/layout/Recomputation.h"
 
 #include "frontend/layout/Options.h"
 
@@ -124,6 +124,11 @@ private:
     layout.recomputeMethod = plan::valueNamed<RecomputeMethod>(*asked.recomputeMethod)
                                  .value_or(RecomputeMethod::uniform); // has been checked
     layout.recomputeLayers = *asked.recomputeLayers;
+    if (layout.recomputeMethod == RecomputeMethod::uniform && layout.recomputeLayers > 1) {
+      problems.add("{} {} with {} uniform: units of several layers are not supported yet", layers,
+                   layout.recomputeLayers, method);
+      problems.hint("possible: {} 1 with it, or {} block", layers, method);
+    }
   }
 
   void resolveModules() {
@@ -180,7 +185,7 @@ void setNearestRecompute(const ModelDescription &model, LayoutOptions &options) 
     options.recomputeMethod.reset(), options.recomputeLayers.reset();
   } else {
     options.recomputeMethod = options.recomputeMethod.value_or("uniform");
-    options.recomputeLayers = options.recomputeLayers.value_or(1);
+    options.recomputeLayers = options.recomputeMethod == "uniform" ? 1 : options.recomputeLayers.value_or(1);
   }
 }
 

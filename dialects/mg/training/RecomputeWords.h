@@ -1,4 +1,4 @@
-// What backward recomputes (docs/memory.md, Recomputation): the words of Megatron-LM's options.
+// Words of Megatron-LM's options of recomputation (docs/memory.md).
 #pragma once
 
 #include "plan/Reflection.h"
@@ -19,9 +19,9 @@ enum class RecomputeMethod : uint8_t { uniform, block };
 struct RecomputeModule {
   std::string_view name;
   bool isAlways = false; // standard recomputes it
-  bool dropsOutputs =
-      false; // what leaves it is recomputed too; else saved, unless the op that makes it is repeated anyway
-  std::string_view needs = ""; // what a model without such a module lacks
+  // Its results are recomputed too; else saved, unless the op that makes them is repeated anyway.
+  bool dropsOutputs = false;
+  std::string_view needs = ""; // parts that a model without the module lacks
 };
 
 inline constexpr auto kRecomputeModules =
