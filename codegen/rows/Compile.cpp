@@ -42,6 +42,8 @@ static Status verifyAll(const std::vector<NamedGraph> &graphs) {
   return errors.empty() ? Status::ok() : Status::error(errors);
 }
 
+KernelInfo describeKernel(const RowGraph &graph) { return describe(graph); }
+
 namespace {
 // The distinct graphs; and of each graph which kernel it is.
 struct Kernels {

@@ -28,6 +28,8 @@ struct CompileOptions {
   std::string *printed = nullptr; // if set: receives the kernels' MLIR as generated, before any lowering
 };
 
+KernelInfo describeKernel(const RowGraph &graph); // facts that need no code
+
 struct CompiledKernel {
   std::string symbol; // equal graphs are compiled once: may be the symbol of an earlier one
   KernelInfo info;

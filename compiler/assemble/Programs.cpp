@@ -204,8 +204,13 @@ private:
     }
     label_ = fmt::format("{}/{}", out_.program.name, names);
     MGC_TRY(emitter.graph().verify());
+    rowgen::KernelInfo info = rowgen::describeKernel(emitter.graph());
     plan::RowKernel kernel;
+    kernel.range = info.range;
     kernel.scalars = emitter.scalars();
+    kernel.flops = info.flops;
+    kernel.bytes = info.bytes;
+    kernel.uses = std::move(info.operands);
     std::vector<Place> operands;
     for (const RowEmitter::Operand &operand : emitter.operands())
       operands.push_back(placeOf(leaving.contains(operand.value) ? leaving.lookup(operand.value) : operand.value));

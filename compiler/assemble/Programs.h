@@ -1,4 +1,5 @@
-// A function of phase fuse and its frame -> plan::Program. Row kernels are collected as graphs, to be compiled together.
+// A function of phase fuse and its frame -> plan::Program. Row kernels are collected as graphs, to be compiled together:
+// until then they have no symbol.
 #pragma once
 
 #include "codegen/rows/Compile.h"

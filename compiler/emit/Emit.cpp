@@ -96,12 +96,7 @@ private:
   void nameKernels(const std::vector<rowgen::CompiledKernel> &compiled) {
     for (const KernelGraphs::Use &use : kernels_.uses) {
       auto &kernel = std::get<plan::RowKernel>(plan_.programs[use.program].instructions[use.instruction].body);
-      const rowgen::CompiledKernel &found = compiled[use.graph];
-      kernel.symbol = found.symbol;
-      kernel.range = found.info.range;
-      kernel.flops = found.info.flops;
-      kernel.bytes = found.info.bytes;
-      kernel.uses = found.info.operands;
+      kernel.symbol = compiled[use.graph].symbol;
     }
   }
 

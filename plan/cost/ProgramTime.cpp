@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 
 namespace mgc::cost {
 
@@ -53,11 +52,8 @@ std::vector<TouchedBytes> bytesTouched(const plan::Mesh &mesh, const Instruction
   std::vector<TouchedBytes> touched;
   for (size_t i = 0; i < instruction.operands.size(); ++i) {
     const plan::Operand &operand = instruction.operands[i];
-    if (i < infos.size())
-      touched.push_back(
-          {operand.segment, operand.offset, operand.offset + infos[i].span().value_or(0), infos[i].isWritten()});
-    else // a kernel that is not emitted yet
-      touched.push_back({operand.segment, operand.offset, std::numeric_limits<int64_t>::max(), true});
+    touched.push_back(
+        {operand.segment, operand.offset, operand.offset + infos[i].span().value_or(0), infos[i].isWritten()});
   }
   return touched;
 }
