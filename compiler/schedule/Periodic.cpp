@@ -129,7 +129,13 @@ private:
            extend(to.step.microbatch, from.step.microbatch) &&
            extend(to.step.task.microbatch, from.step.task.microbatch) && all(to.step.waits, from.step.waits);
   }
+  bool extend(SlotCounts &to, const SlotCounts &from) {
+    return all(to.apart, from.apart) && extend(to.together, from.together);
+  }
   bool extend(PeriodicStage &to, const PeriodicStage &from) {
+    for (size_t kind = 0; kind < to.slots.size(); ++kind)
+      if (!extend(to.slots[kind], from.slots[kind]))
+        return false;
     return all(to.steps, from.steps) && all(to.repeats, from.repeats) && all(to.rings, from.rings) &&
            extend(to.bytes, from.bytes) && extend(to.leastBytes, from.leastBytes);
   }
@@ -176,6 +182,7 @@ PeriodicStage findRepeats(const StageSchedule &stage) {
   out.rings = stage.rings;
   out.bytes = stage.bytes;
   out.leastBytes = leastBytesOf(stage);
+  out.slots = stage.slots;
   return out;
 }
 

@@ -1,6 +1,6 @@
 // Rings for buffers of one kind. A chunk's buffers are used and released in the order of their microbatches, so they go
 // around the slots of a ring. There are two assignments for chunks whose buffers have the same size; the one with fewer
-// slots is taken:
+// slots is taken. Those of other sizes share slots too, as large as the largest, where that takes fewer bytes:
 //   apart     each chunk has a ring of its own, as large as its peak
 //   together  they share slots: the n-th buffer to begin takes the slot of the (n - R)-th to end, of all chunks, where R is
 //             the most that live at one time. Interleaved schedules need it: while one chunk fills, another drains. With
@@ -175,41 +175,78 @@ public:
     std::map<std::tuple<BufferKind, int64_t, int64_t>, Buffers> chunks; // by kind, bytes, chunk
     for (ScheduledBuffer &buffer : stage_.buffers)
       chunks[{buffer.kind, buffer.bytes, buffer.chunk}].push_back(&buffer);
-    std::map<std::pair<BufferKind, int64_t>, std::vector<Buffers>> alike;
+    std::map<BufferKind, std::map<int64_t, std::vector<Buffers>>> alike; // by bytes
     for (auto &[key, buffers] : chunks) {
       std::ranges::sort(buffers, {}, &ScheduledBuffer::microbatch);
-      alike[{std::get<0>(key), std::get<1>(key)}].push_back(std::move(buffers));
+      alike[std::get<0>(key)][std::get<1>(key)].push_back(std::move(buffers));
     }
-    for (const auto &[key, list] : alike)
-      addRings(list);
+    for (const auto &[kind, bySize] : alike)
+      addKind(kind, bySize);
     return setOffsets();
   }
 
 private:
-  void addRings(const std::vector<Buffers> &chunks) {
-    if (const std::optional<SharedSlots> shared = sharedRings(chunks, group_)) {
-      areas_.push_back({});
-      for (size_t i = 0; i < chunks.size(); ++i)
-        addRing(chunks[i], shared->slots, shared->turns[i]);
-      return;
+  // The rings of chunks that share slots, or one chunk's.
+  struct Group {
+    std::vector<Buffers> chunks;
+    SharedSlots slots;
+    int64_t stride = 0;
+    int64_t bytes() const { return slots.slots * stride; }
+  };
+
+  void addKind(BufferKind kind, const std::map<int64_t, std::vector<Buffers>> &bySize) {
+    std::vector<Group> groups;
+    std::vector<Buffers> all;
+    int64_t bytes = 0;
+    for (const auto &[size, chunks] : bySize) {
+      for (Group &group : groupsOf(chunks))
+        groups.push_back(std::move(group));
+      all.insert(all.end(), chunks.begin(), chunks.end());
     }
-    for (const Buffers &buffers : chunks) {
-      const SharedSlots ring = ringOf(buffers);
+    for (const Group &group : groups)
+      bytes += group.bytes();
+    const std::optional<SharedSlots> shared = all.size() > 1 ? sharedRings(all, group_) : std::nullopt;
+    if (shared && shared->slots * plan::aligned(bySize.rbegin()->first) < bytes)
+      groups = {{all, *shared, plan::aligned(bySize.rbegin()->first)}};
+    for (const Group &group : groups) {
       areas_.push_back({});
-      addRing(buffers, ring.slots, ring.turns.front());
+      for (size_t i = 0; i < group.chunks.size(); ++i)
+        addRing(group.chunks[i], group, group.slots.turns[i]);
     }
+    countSlots(kind, all, shared ? shared->slots : 0);
   }
 
-  // In the last area, which has so many slots.
-  void addRing(const Buffers &buffers, int64_t slots, Turns turns) {
+  void countSlots(BufferKind kind, const std::vector<Buffers> &chunks, int64_t together) {
+    SlotCounts &slots = stage_.slots[size_t(kind)];
+    for (const Buffers &buffers : chunks) {
+      const auto chunk = size_t(buffers.front()->chunk);
+      slots.apart.resize(std::max(slots.apart.size(), chunk + 1));
+      slots.apart[chunk] = ringOf(buffers).slots;
+    }
+    slots.together = together;
+  }
+
+  // Chunks whose buffers have the same size.
+  std::vector<Group> groupsOf(const std::vector<Buffers> &chunks) const {
+    const int64_t stride = plan::aligned(chunks.front().front()->bytes);
+    if (const std::optional<SharedSlots> shared = sharedRings(chunks, group_))
+      return {{chunks, *shared, stride}};
+    std::vector<Group> groups;
+    for (const Buffers &buffers : chunks)
+      groups.push_back({{buffers}, ringOf(buffers), stride});
+    return groups;
+  }
+
+  // In the last area, that of the group.
+  void addRing(const Buffers &buffers, const Group &group, Turns turns) {
     const ScheduledBuffer &first = *buffers.front();
     plan::Ring ring;
     ring.name = fmt::format("{}.{}", nameOf(first.kind), first.chunk);
     ring.bytes = first.bytes;
-    ring.stride = plan::aligned(ring.bytes);
+    ring.stride = group.stride;
     ring.turns = std::move(turns);
     memory::LiveBuffer &area = areas_.back();
-    area.size = ring.stride * slots;
+    area.size = group.bytes();
     for (ScheduledBuffer *buffer : buffers) {
       buffer->ring = int64_t(stage_.rings.size());
       area.begin = area.end == 0 ? buffer->begin : std::min(area.begin, buffer->begin);

@@ -120,11 +120,19 @@ struct ScheduledBuffer {
   int64_t ring = -1;          // index in StageSchedule::rings
 };
 
+// How many buffers of a kind the chunks of a stage need at once.
+struct SlotCounts {
+  std::vector<int64_t> apart; // by chunk
+  int64_t together = 0;       // of all chunks, where they can share slots; 0: they cannot
+  bool operator==(const SlotCounts &) const = default;
+};
+
 struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
   std::vector<ScheduledBuffer> buffers;
   std::vector<plan::Ring> rings; // one per kind and chunk of the buffers; offsets are those in the area
   int64_t bytes = 0;             // size of the area that holds the buffers
+  std::array<SlotCounts, kBufferKinds> slots = {};
 };
 
 struct Solution {
