@@ -103,6 +103,14 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
   bytes_[kind(BufferKind::gradientIn)] = back.gradientOfOut.back();
 }
 
+int64_t ChunkLayout::keptBytes(const ModelBlock &block) {
+  const int64_t entering = savesActivation(block) ? plan::aligned(activationOffsets(block).back()) : 0;
+  return entering + plan::aligned(resultOffsets(block.forward, Res::saved).back());
+}
+int64_t ChunkLayout::splitBytes(const ModelBlock &block) {
+  return plan::aligned(resultOffsets(block.input, Res::split).back());
+}
+
 bool ChunkLayout::computes(plan::Task task) const {
   return llvm::any_of(blocks_, [&](const ModelBlock *block) { return block->computes(task); });
 }

@@ -34,6 +34,9 @@ public:
   const schedule::Sizes &bytes() const { return bytes_; }
   // Whether an instance's function for the task does something.
   bool computes(plan::Task task) const;
+  // Bytes that an instance of the block adds to activations, where it is not the first, and to split values.
+  static int64_t keptBytes(const ModelBlock &block);
+  static int64_t splitBytes(const ModelBlock &block);
   int64_t flowBytes() const { return 2 * flowHalf_; }
   int64_t forwardFlowBytes() const { return 2 * forwardFlowHalf_; }
   Offset argument(size_t instance, const BlockFunction &function, size_t argument) const;

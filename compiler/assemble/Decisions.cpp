@@ -2,6 +2,7 @@
 #include "compiler/assemble/Decisions.h"
 
 #include "compiler/assemble/LayerPolicies.h"
+#include "compiler/assemble/MemoryBudget.h"
 #include "compiler/assemble/TaskTimes.h"
 #include "compiler/schedule/Text.h"
 #include "compiler/stage/PipelineShape.h"
@@ -96,11 +97,20 @@ Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDe
   return problem;
 }
 
-Status scheduleStages(ModuleOp module, Decisions &decisions) {
-  MGC_ASSIGN(problem, readProblem(module, decisions.stages, decisions.programs));
-  MGC_ASSIGN(solution, schedule::generatePeriodic(problem));
+Status scheduleStages(ModuleOp module, Decisions &decisions, const ProgramDecisions &programs) {
+  MGC_SET(decisions.problem, readProblem(module, decisions.stages, programs));
+  MGC_ASSIGN(solution, schedule::generatePeriodic(decisions.problem));
   for (auto [stage, schedule] : llvm::zip(decisions.stages, solution.stages))
     stage.schedule = std::move(schedule);
+  return Status::ok();
+}
+
+// programs: those whose times a schedule may go by.
+Status placeStages(Decisions &decisions, const ProgramDecisions &programs) {
+  MGC_TRY(scheduleStages(decisions.module, decisions, programs).at("schedule"));
+  for (StageDecisions &stage : decisions.stages)
+    MGC_SET(stage.memory, placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames)
+                              .at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));
   return Status::ok();
 }
 
@@ -114,15 +124,27 @@ Status placeFrames(ModuleOp module, Frames &frames) {
   return Status::ok();
 }
 
-// Functions of blocks that no chunk runs are no part of the plan.
-Status addPrograms(const Decisions &decisions, ProgramDecisions &programs) {
-  const Blocks &blocks = decisions.blocks;
-  const Frames &frames = decisions.frames;
+// Blocks that some chunk runs.
+std::set<std::string> usedBlocks(const std::vector<StageDecisions> &stages) {
   std::set<std::string> used;
-  for (const StageDecisions &stage : decisions.stages)
+  for (const StageDecisions &stage : stages)
     for (const ChunkLayout &chunk : stage.chunks)
       for (const ModelBlock *block : chunk.blocks())
         used.insert(block->name);
+  return used;
+}
+
+std::set<std::string> allBlocks(const Blocks &blocks) {
+  std::set<std::string> all;
+  for (const auto &[name, block] : blocks)
+    all.insert(name);
+  return all;
+}
+
+// Programs of the functions of these blocks, and of those of no block.
+Status addPrograms(const Decisions &decisions, const std::set<std::string> &used, ProgramDecisions &programs) {
+  const Blocks &blocks = decisions.blocks;
+  const Frames &frames = decisions.frames;
   for (auto function : ModuleOp(decisions.module).getOps<func::FuncOp>()) {
     const std::optional<plan::Task> task = taskOf(function);
     auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
@@ -146,15 +168,18 @@ Result<Decisions> decide(ModuleOp module) {
   auto blocks = Blocks::read(module);
   if (failed(blocks))
     return errorf("the module's functions are not those of phase fuse");
-  Decisions decisions{module, std::move(*blocks), {}, {}, {}};
+  Decisions decisions{module, std::move(*blocks), {}, {}, {}, {}};
   decisions.stages = readStages(module, decisions.blocks);
   MGC_TRY(placeFrames(module, decisions.frames).at("memory"));
-  MGC_TRY(addPrograms(decisions, decisions.programs));
-  MGC_TRY(scheduleStages(module, decisions).at("schedule"));
-  for (StageDecisions &stage : decisions.stages) {
-    MGC_SET(stage.memory, placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames)
-                              .at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));
+  const bool hasBudget = !trainingOf(module).memory.empty();
+  ProgramDecisions all; // of all variants of blocks, where they are chosen by memory
+  if (hasBudget) {
+    MGC_TRY(addPrograms(decisions, allBlocks(decisions.blocks), all));
+    MGC_TRY(fitIntoMemory(decisions, all, [&](Decisions &tried) { return placeStages(tried, all); }).at("memory"));
   }
+  MGC_TRY(addPrograms(decisions, usedBlocks(decisions.stages), decisions.programs));
+  if (!hasBudget)
+    MGC_TRY(placeStages(decisions, decisions.programs));
   return decisions;
 }
 

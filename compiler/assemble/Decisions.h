@@ -28,6 +28,7 @@ struct Decisions {
   Blocks blocks; // chunks point into them
   Frames frames;
   ProgramDecisions programs;
+  schedule::Problem problem; // whose solution the schedules of the stages are
   std::vector<StageDecisions> stages;
 };
 

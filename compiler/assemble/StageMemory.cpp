@@ -48,10 +48,7 @@ std::string textOf(Type type) {
   return text;
 }
 
-// The functions that the stage runs: those of forward, and all others.
-struct StageFunctions {
-  std::vector<std::string> forward, others;
-};
+} // namespace
 
 StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks) {
   StageFunctions names;
@@ -72,6 +69,8 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
       }
   return names;
 }
+
+namespace {
 
 // The values and the gradient of one unit in the second memory.
 constexpr std::string_view kSecondUnit = "unit_value_second", kSecondGradient = "unit_gradient_second";

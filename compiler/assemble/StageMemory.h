@@ -20,6 +20,12 @@
 
 namespace mgc {
 
+// The functions that the stage runs: those of forward, and all others.
+struct StageFunctions {
+  std::vector<std::string> forward, others;
+};
+StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks);
+
 struct StageInput {
   plan::Input input; // its ring is `ring`
   plan::Ring ring;

@@ -7,8 +7,6 @@ using namespace mlir;
 
 namespace mgc {
 
-namespace {
-
 Result<cost::Machine> machineNamedIn(ModuleOp module) {
   const std::string &machine = trainingOf(module).machine;
   if (machine.starts_with('{'))
@@ -19,47 +17,49 @@ Result<cost::Machine> machineNamedIn(ModuleOp module) {
   return cost::machineForTarget(target ? std::string_view(target.getValue()) : plan::nameOf(plan::Target::cpu));
 }
 
-// Seconds of the tasks of one microbatch in a chunk of these instances, without what reduces gradients of units: it is the same in every
-// order. `seconds`: those of the programs.
-schedule::ChunkCost costOf(ArrayRef<Instance> chunk, const ProgramDecisions &programs,
-                           const std::vector<double> &seconds) {
+Result<ProgramSeconds> ProgramSeconds::of(ModuleOp module, const ProgramDecisions &programs) {
+  MGC_ASSIGN(machine, machineNamedIn(module));
+  const plan::Mesh mesh = meshOf(module);
+  const cost::Cluster cluster{machine, mesh, targetOf(module)};
+  ProgramSeconds out;
+  for (const auto &[function, number] : programs.byFunction)
+    out.seconds_[function] = cost::secondsOf(cluster, programs.programs[size_t(number)].program).seconds();
+  out.messages_ = cost::messageRates(cluster);
+  return out;
+}
+
+double ProgramSeconds::of(const BlockFunction &function) const {
+  if (!function)
+    return 0;
+  const auto found = seconds_.find(func::FuncOp(function.function).getName().str());
+  return found == seconds_.end() ? 0 : found->second;
+}
+
+double ProgramSeconds::message(int64_t bytes) const {
+  return messages_.latency + messages_.secondsPerByte * double(bytes);
+}
+
+schedule::ChunkCost ProgramSeconds::of(ArrayRef<Instance> chunk) const {
   schedule::ChunkCost cost{0, 0, 0, 0};
-  const auto add = [&](double &sum, const BlockFunction &function) {
-    if (!function)
-      return;
-    func::FuncOp made = function.function;
-    const auto program = programs.byFunction.find(made.getName().str());
-    sum += program == programs.byFunction.end() ? 0 : seconds[size_t(program->second)];
-  };
   for (const Instance &instance : chunk) {
-    add(cost.forward, instance.block->forward);
-    add(cost.backward, instance.block->backward);
-    add(cost.input, instance.block->input);
-    add(cost.weight, instance.block->weight);
+    cost.forward += of(instance.block->forward);
+    cost.backward += of(instance.block->backward);
+    cost.input += of(instance.block->input);
+    cost.weight += of(instance.block->weight);
   }
   return cost;
 }
 
-} // namespace
-
 Status addTimes(ModuleOp module, const std::vector<StageDecisions> &stages, const ProgramDecisions &programs,
                 schedule::Problem &problem) {
-  MGC_ASSIGN(machine, machineNamedIn(module));
-  const plan::Mesh mesh = meshOf(module);
-  const cost::Cluster cluster{machine, mesh, targetOf(module)};
-  std::vector<double> seconds;
-  for (const AssembledProgram &program : programs.programs)
-    seconds.push_back(cost::secondsOf(cluster, program.program).seconds());
+  MGC_ASSIGN(seconds, ProgramSeconds::of(module, programs));
   problem.costs.resize(problem.shape.chunks());
   for (size_t stage = 0; stage < stages.size(); ++stage)
     for (size_t chunk = 0; chunk < std::min(stages[stage].chunks.size(), size_t(problem.shape.virtualStages)); ++chunk)
       problem.costs[problem.shape.globalChunk(int64_t(stage), int64_t(chunk))] =
-          costOf(stages[stage].chunks[chunk].instances(), programs, seconds);
-  const cost::MessageRates messages = cost::messageRates(cluster);
-  if (problem.bytes.empty() || problem.bytes.front().empty())
-    return Status::ok(); // no message
-  const int64_t bytes = problem.bytes[0][0][size_t(schedule::BufferKind::output)];
-  problem.messageSeconds = messages.latency + messages.secondsPerByte * double(bytes);
+          seconds.of(stages[stage].chunks[chunk].instances());
+  if (!problem.bytes.empty() && !problem.bytes.front().empty()) // else no message
+    problem.messageSeconds = seconds.message(problem.bytes[0][0][size_t(schedule::BufferKind::output)]);
   return Status::ok();
 }
 

@@ -4,6 +4,8 @@
 #include "compiler/program/Precision.h"
 #include "dialects/mg/Complete.h"
 
+#include <fmt/ranges.h>
+
 using namespace mlir;
 
 namespace mgc {
@@ -133,9 +135,33 @@ private:
 
 } // namespace
 
+// The modules that ops of the block belong to, in the order of kRecomputeModules, without those that are always recomputed.
+static std::vector<std::string> modulesOf(func::FuncOp block) {
+  std::vector<std::string> modules;
+  for (const RecomputeModule &row : kRecomputeModules)
+    if (const auto isRow = [&](StringRef name) { return name == StringRef(row.name.data(), row.name.size()); };
+        !row.isAlways && llvm::any_of(block.getBody().front(), [&](Operation &op) { return hasModule(&op, isRow); }))
+      modules.emplace_back(row.name);
+  return modules;
+}
+
+// Policies among which a layer's is chosen: each module by itself and all together, what saves more and what saves least.
+static std::vector<RecomputePolicy> allPolicies(func::FuncOp block) {
+  std::vector<RecomputePolicy> policies = {{}, {.name = "none", .ofRows = false}};
+  const std::vector<std::string> modules = modulesOf(block);
+  for (const std::string &module : modules)
+    policies.push_back({.name = module, .modules = {module}});
+  if (modules.size() > 1)
+    policies.push_back({.name = fmt::format("{}", fmt::join(modules, ".")), .modules = modules});
+  policies.push_back({.name = "full", .ofAll = true});
+  return policies;
+}
+
 std::vector<RecomputePolicy> policiesOf(func::FuncOp block) {
   const TrainingSettings &training = trainingOf(block->getParentOfType<ModuleOp>());
   const bool isLayer = block->hasAttr(kStackAttr);
+  if (!training.memory.empty())
+    return isLayer ? allPolicies(block) : std::vector<RecomputePolicy>{{}};
   switch (training.recompute) {
   case RecomputeGranularity::standard:
     return {{}};

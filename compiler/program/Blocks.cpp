@@ -271,6 +271,14 @@ LogicalResult Blocks::add(func::FuncOp function) {
   return success();
 }
 
+std::vector<const ModelBlock *> Blocks::variantsOf(const ModelBlock &block) const {
+  std::vector<const ModelBlock *> variants = {&block};
+  for (const auto &[name, other] : blocks_)
+    if (other.base == block.base && &other != &block)
+      variants.push_back(&other);
+  return variants;
+}
+
 const ModelBlock *Blocks::variantOf(const ModelBlock &block, StringRef variant) const {
   const auto found = blocks_.find((block.base + "." + variant).str());
   return found == blocks_.end() ? nullptr : &found->second;

@@ -84,6 +84,7 @@ public:
   auto begin() const { return blocks_.begin(); } // name and block
   auto end() const { return blocks_.end(); }
   bool has(llvm::StringRef name) const { return blocks_.count(name.str()); }
+  std::vector<const ModelBlock *> variantsOf(const ModelBlock &block) const; // the block, then others of its base
   const ModelBlock *variantOf(const ModelBlock &block, llvm::StringRef variant) const; // null: there is none
   std::vector<Instance> instancesOf(mlir::Region &body) const; // instances of a chain or a chunk
 

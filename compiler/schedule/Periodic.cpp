@@ -129,15 +129,13 @@ private:
            extend(to.step.microbatch, from.step.microbatch) &&
            extend(to.step.task.microbatch, from.step.task.microbatch) && all(to.step.waits, from.step.waits);
   }
-  bool extend(SlotCounts &to, const SlotCounts &from) {
-    return all(to.apart, from.apart) && extend(to.together, from.together);
+  bool extend(BufferArea &to, const BufferArea &from) {
+    return to.kind == from.kind && to.chunk == from.chunk && to.stride == from.stride && extend(to.slots, from.slots) &&
+           extend(to.begin, from.begin) && extend(to.end, from.end);
   }
   bool extend(PeriodicStage &to, const PeriodicStage &from) {
-    for (size_t kind = 0; kind < to.slots.size(); ++kind)
-      if (!extend(to.slots[kind], from.slots[kind]))
-        return false;
-    return all(to.steps, from.steps) && all(to.repeats, from.repeats) && all(to.rings, from.rings) &&
-           extend(to.bytes, from.bytes) && extend(to.leastBytes, from.leastBytes);
+    return all(to.areas, from.areas) && all(to.steps, from.steps) && all(to.repeats, from.repeats) &&
+           all(to.rings, from.rings) && extend(to.bytes, from.bytes) && extend(to.leastBytes, from.leastBytes);
   }
 
   int64_t groups_;
@@ -182,7 +180,7 @@ PeriodicStage findRepeats(const StageSchedule &stage) {
   out.rings = stage.rings;
   out.bytes = stage.bytes;
   out.leastBytes = leastBytesOf(stage);
-  out.slots = stage.slots;
+  out.areas = stage.areas;
   return out;
 }
 

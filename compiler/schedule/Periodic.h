@@ -20,7 +20,7 @@ struct PeriodicStage {
   std::vector<plan::Ring> rings; // offsets are those in the area
   int64_t bytes = 0;             // size of the area
   int64_t leastBytes = 0;        // size of the buffers that live together: no area is smaller
-  std::array<SlotCounts, kBufferKinds> slots = {};
+  std::vector<BufferArea> areas; // StageSchedule::areas, of fewer microbatches where lists repeat
   bool operator==(const PeriodicStage &) const = default;
 };
 

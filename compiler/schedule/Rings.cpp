@@ -14,6 +14,7 @@
 #include "runtime/base/Rounding.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -213,17 +214,28 @@ private:
       for (size_t i = 0; i < group.chunks.size(); ++i)
         addRing(group.chunks[i], group, group.slots.turns[i]);
     }
-    countSlots(kind, all, shared ? shared->slots : 0);
+    const bool isChosen = kind == BufferKind::activation || kind == BufferKind::split; // by what layers recompute
+    if (isChosen)
+      for (const Buffers &buffers : all)
+        addArea(kind, {{buffers}, ringOf(buffers), plan::aligned(buffers.front()->bytes)});
+    if (isChosen && shared)
+      addArea(kind, {all, *shared, plan::aligned(bySize.rbegin()->first)});
+    if (!isChosen)
+      for (const Group &group : groups)
+        addArea(kind, group);
   }
 
-  void countSlots(BufferKind kind, const std::vector<Buffers> &chunks, int64_t together) {
-    SlotCounts &slots = stage_.slots[size_t(kind)];
-    for (const Buffers &buffers : chunks) {
-      const auto chunk = size_t(buffers.front()->chunk);
-      slots.apart.resize(std::max(slots.apart.size(), chunk + 1));
-      slots.apart[chunk] = ringOf(buffers).slots;
-    }
-    slots.together = together;
+  void addArea(BufferKind kind, const Group &group) {
+    BufferArea area{kind,
+                    group.chunks.size() == 1 ? group.chunks.front().front()->chunk : -1,
+                    group.slots.slots,
+                    group.stride,
+                    std::numeric_limits<int64_t>::max(),
+                    0};
+    for (const Buffers &buffers : group.chunks)
+      for (const ScheduledBuffer *buffer : buffers)
+        area.begin = std::min(area.begin, buffer->begin), area.end = std::max(area.end, buffer->end);
+    stage_.areas.push_back(area);
   }
 
   // Chunks whose buffers have the same size.

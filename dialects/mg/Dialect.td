@@ -142,7 +142,7 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
       `sequence_parallel`: false
     - what backward recomputes (dialects/mg/training/RecomputeWords.h): `recompute_granularity`: "standard", "none",
       "selective" with `recompute_modules`, or "full" with `recompute_method`, "uniform" or "block", and
-      `recompute_num_layers`: 0
+      `recompute_num_layers`: 0; or `memory`: "", the bytes of a rank by which each layer's policy is chosen
     - the update: `optimizer`: "adamw" (plan/Optimizers.h)
     - types: `dtype` of parameters and activations, `gradient_dtype` of parameters' gradients: f32 or bf16, f32 by
       default; `fp32_residual_connection`: false

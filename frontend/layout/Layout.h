@@ -23,7 +23,7 @@ struct LayoutOptions { // the options that were given
                              contextOrder = {};
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
   std::optional<bool> recompute = {}, recomputeActivations = {}, moeLayerRecompute = {};
-  std::optional<std::string> recomputeGranularity = {}, recomputeMethod = {};
+  std::optional<std::string> recomputeGranularity = {}, recomputeMethod = {}, memory = {};
   std::optional<int64_t> recomputeLayers = {};
   std::optional<std::vector<std::string>> recomputeModules = {};
   std::optional<int64_t> laterTokens = {};

@@ -407,6 +407,14 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Megatron-LM's older way to say --recompute-granularity selective --recompute-modules moe",
        .standard = "off",
        .reason = ""},
+      {.flag = "--memory",
+       .field = &Options::memory,
+       .help =
+           "Memory of a rank (80GB, 22GiB), or a part of the device's (90%): each layer recomputes what it must for "
+           "that, and the step is shortest",
+       .standard = "none",
+       .reason = "",
+       .training = &Layout::memory},
       {.flag = "--loss-tile",
        .field = &Options::lossTile,
        .least = 0,

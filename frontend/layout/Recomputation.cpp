@@ -1,6 +1,7 @@
 // See Recomputation.h.
 #include "frontend/layout/Recomputation.h"
 
+#include "dialects/mg/training/MemorySize.h"
 #include "frontend/layout/Options.h"
 
 #include <algorithm>
@@ -63,6 +64,8 @@ public:
 
   void run() {
     const std::optional<RecomputeGranularity> granularity = granularityOf(asked);
+    if (asked.memory)
+      return resolveMemory(granularity);
     if (!asked.recompute.value_or(true))
       return refuseWithNone(granularity);
     if (granularity == RecomputeGranularity::full)
@@ -85,6 +88,17 @@ private:
       return;
     problems.add("{} without {}: {}", flagOf(field), needed, why);
     problems.hint("possible: {} with it, or without {}", needed, flagOf(field));
+  }
+
+  void resolveMemory(std::optional<RecomputeGranularity> granularity) {
+    const std::string &flag = flagOf(&LayoutOptions::memory);
+    if (const Result<MemorySize> size = parseMemorySize(*asked.memory); !size.isOk())
+      problems.add("{} {}", flag, size.status().message());
+    if (granularity || asked.recompute || asked.recomputeMethod || asked.recomputeLayers || asked.recomputeModules) {
+      problems.add("{} {} with an option of what is recomputed: it chooses that for each layer", flag, *asked.memory);
+      problems.hint("possible: {} alone, or without it", flag);
+    }
+    layout.memory = *asked.memory;
   }
 
   void refuseWithNone(std::optional<RecomputeGranularity> granularity) {
@@ -166,6 +180,12 @@ void resolveRecompute(const ModelDescription &model, const LayoutOptions &asked,
 }
 
 void setNearestRecompute(const ModelDescription &model, LayoutOptions &options) {
+  if (options.memory && !parseMemorySize(*options.memory).isOk())
+    options.memory.reset();
+  if (options.memory)
+    options.recompute.reset(), options.recomputeGranularity.reset(), options.recomputeMethod.reset(),
+        options.recomputeLayers.reset(), options.recomputeModules.reset(), options.recomputeActivations.reset(),
+        options.moeLayerRecompute.reset();
   if (options.recomputeModules) {
     const std::vector<std::string> possible = modulesOf(model);
     std::erase_if(*options.recomputeModules,

@@ -514,6 +514,7 @@ void LayoutResolver::resolveRecomputation() {
   if (flags.recomputeLayers || defaults.recomputeLayers)
     number(&LayoutOptions::recomputeLayers);
   given(&LayoutOptions::recomputeModules);
+  given(&LayoutOptions::memory);
   for (auto field :
        {&LayoutOptions::recompute, &LayoutOptions::recomputeActivations, &LayoutOptions::moeLayerRecompute})
     given(field);

@@ -120,11 +120,13 @@ struct ScheduledBuffer {
   int64_t ring = -1;          // index in StageSchedule::rings
 };
 
-// How many buffers of a kind the chunks of a stage need at once.
-struct SlotCounts {
-  std::vector<int64_t> apart; // by chunk
-  int64_t together = 0;       // of all chunks, where they can share slots; 0: they cannot
-  bool operator==(const SlotCounts &) const = default;
+// Slots for the buffers of a kind, and the steps of the stage's list from their first use to their last.
+struct BufferArea {
+  BufferKind kind;
+  int64_t chunk = -1; // -1: of several chunks
+  int64_t slots = 0, stride = 0;
+  int64_t begin = 0, end = 0;
+  bool operator==(const BufferArea &) const = default;
 };
 
 struct StageSchedule {
@@ -132,7 +134,8 @@ struct StageSchedule {
   std::vector<ScheduledBuffer> buffers;
   std::vector<plan::Ring> rings; // one per kind and chunk of the buffers; offsets are those in the area
   int64_t bytes = 0;             // size of the area that holds the buffers
-  std::array<SlotCounts, kBufferKinds> slots = {};
+  // Areas of a kind as they are, but for activation and split: of each chunk one, and where chunks can share slots another for all.
+  std::vector<BufferArea> areas;
 };
 
 struct Solution {

@@ -31,6 +31,8 @@ struct TrainingSettings {
   RecomputeMethod recomputeMethod = RecomputeMethod::uniform; // where granularity is full
   int64_t recomputeLayers = 0;                                // likewise; 0: it is another
   std::vector<std::string> recomputeModules;                  // where it is selective: names in kRecomputeModules
+  std::string
+      memory; // bytes of a rank, or a part of the device's (MemorySize.h), by which layers have policies; empty: they do not
   plan::Optimizer optimizer{};
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;
@@ -80,12 +82,12 @@ constexpr auto trainingFields() {
       std::pair("overlaps_grad_reduce", &T::overlapsGradReduce),
       std::pair("overlaps_param_gather", &T::overlapsParamGather), std::pair("recompute_granularity", &T::recompute),
       std::pair("recompute_method", &T::recomputeMethod), std::pair("recompute_num_layers", &T::recomputeLayers),
-      std::pair("recompute_modules", &T::recomputeModules), std::pair("optimizer", &T::optimizer),
-      std::pair("bucket_elements", &T::bucketElements), std::pair("loss_tile", &T::lossTile),
-      std::pair("sequence_parallel", &T::sequenceParallel), std::pair("dtype", &T::dtype),
-      std::pair("gradient_dtype", &T::gradientType), std::pair("fp32_residual_connection", &T::fp32Residual),
-      std::pair("context_types", &T::contextTypes), std::pair("zigzag", &T::zigzag),
-      std::pair("objective", &T::objective), std::pair("token_types", &T::tokenTypes),
+      std::pair("recompute_modules", &T::recomputeModules), std::pair("memory", &T::memory),
+      std::pair("optimizer", &T::optimizer), std::pair("bucket_elements", &T::bucketElements),
+      std::pair("loss_tile", &T::lossTile), std::pair("sequence_parallel", &T::sequenceParallel),
+      std::pair("dtype", &T::dtype), std::pair("gradient_dtype", &T::gradientType),
+      std::pair("fp32_residual_connection", &T::fp32Residual), std::pair("context_types", &T::contextTypes),
+      std::pair("zigzag", &T::zigzag), std::pair("objective", &T::objective), std::pair("token_types", &T::tokenTypes),
       std::pair("longest_document", &T::longestDocument), std::pair("start_token", &T::startToken),
       std::pair("padding_token", &T::paddingToken), std::pair("images", &T::images),
       std::pair("moe_router_load_balancing_type", &T::balanceType),

@@ -1,0 +1,325 @@
+// See MemoryBudget.h.
+#include "compiler/assemble/MemoryBudget.h"
+
+#include "compiler/assemble/TaskTimes.h"
+#include "compiler/assemble/budget/Budget.h"
+#include "compiler/schedule/OrderTiming.h"
+#include "dialects/mg/training/MemorySize.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+using schedule::BufferKind;
+
+constexpr int64_t kMostRounds = 16;
+constexpr int64_t kMostTasks = int64_t(1) << 20; // of all steps that the search times
+
+// The instances of a base block in a chunk, and the variants among which they choose.
+struct LayerClass {
+  std::vector<size_t> instances;
+  std::vector<const ModelBlock *> variants;
+};
+
+// Seconds of a step as the schedule orders its tasks, where chunks take so long.
+class StepTimer {
+public:
+  static Result<StepTimer> of(const Decisions &decisions, const ProgramSeconds &seconds) {
+    StepTimer timer;
+    const schedule::Problem &problem = decisions.problem;
+    MGC_ASSIGN(row, schedule::rowOf(problem));
+    timer.shape_ = problem.shape;
+    timer.orders_ = row.orders(problem);
+    timer.splits_ = row.splitBackward;
+    timer.times_.chunks.resize(size_t(problem.shape.chunks()));
+    for (auto [s, stage] : llvm::enumerate(decisions.stages))
+      for (auto [c, chunk] : llvm::enumerate(stage.chunks))
+        timer.times_.chunks[size_t(problem.shape.globalChunk(int64_t(s), int64_t(c)))] = seconds.of(chunk.instances());
+    timer.times_.message = seconds.message(problem.bytes[0][0][size_t(BufferKind::output)]);
+    return timer;
+  }
+
+  // [stage][chunk]: of a microbatch. What a policy adds is in the first half of a backward.
+  double stepSeconds(const std::vector<std::vector<double>> &seconds) const {
+    schedule::TaskTimes times = times_;
+    for (size_t s = 0; s < seconds.size(); ++s)
+      for (size_t c = 0; c < seconds[s].size(); ++c) {
+        schedule::ChunkCost &cost = times.chunks[size_t(shape_.globalChunk(int64_t(s), int64_t(c)))];
+        if (splits_)
+          cost.input = seconds[s][c] - cost.forward - cost.weight;
+        else
+          cost.backward = seconds[s][c] - cost.forward;
+      }
+    return schedule::timed(shape_, times, orders_).makespan;
+  }
+
+private:
+  schedule::Shape shape_;
+  std::vector<schedule::Order> orders_;
+  schedule::TaskTimes times_;
+  bool splits_ = false;
+};
+
+class Fitter {
+public:
+  Fitter(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place)
+      : decisions_(decisions), programs_(programs), place_(place), training_(trainingOf(decisions.module)) {}
+
+  Status run() {
+    MGC_TRY(readBudget());
+    MGC_SET(times_, ProgramSeconds::of(decisions_.module, programs_));
+    for (const StageDecisions &stage : decisions_.stages)
+      addClasses(stage);
+    MGC_TRY(place_(decisions_));
+    describeStages();
+    bounds_.assign(stages_.size(), budget_);
+    for (int64_t round = 0; round < kMostRounds; ++round) {
+      MGC_TRY(choose());
+      MGC_TRY(place_(decisions_));
+      if (!lowerBounds())
+        return Status::ok();
+    }
+    for (size_t s = 0; s < stages_.size(); ++s) // the last that there is
+      if (bounds_[s] < budget_)
+        apply(s, budget::smallest(stages_[s]));
+    MGC_TRY(place_(decisions_));
+    return lowerBounds() ? refuse() : Status::ok();
+  }
+
+private:
+  Status readBudget() {
+    MGC_ASSIGN(size, parseMemorySize(training_.memory));
+    budget_ = size.bytes;
+    if (size.share > 0) {
+      MGC_ASSIGN(machine, machineNamedIn(decisions_.module));
+      budget_ = int64_t(machine.memory.bytes * size.share);
+    }
+    return Status::ok();
+  }
+
+  // --- Layers
+  void addClasses(const StageDecisions &stage) {
+    auto &ofStage = classes_.emplace_back();
+    for (const ChunkLayout &chunk : stage.chunks) {
+      std::map<const ModelBlock *, size_t> known;
+      auto &ofChunk = ofStage.emplace_back();
+      for (auto [i, instance] : llvm::enumerate(chunk.instances())) {
+        std::vector<const ModelBlock *> variants = decisions_.blocks.variantsOf(*instance.block);
+        if (variants.size() < 2)
+          continue;
+        auto [it, isNew] = known.try_emplace(instance.block, ofChunk.size());
+        if (isNew)
+          ofChunk.push_back({{}, std::move(variants)});
+        ofChunk[it->second].instances.push_back(i);
+      }
+    }
+  }
+
+  double secondsOf(const ModelBlock &block) const {
+    double seconds = 0;
+    for (const BlockFunction *function : block.functions())
+      seconds += times_.of(*function);
+    return seconds;
+  }
+
+  int64_t frameOf(const BlockFunction &function) const {
+    return plan::aligned(decisions_.frames.at(func::FuncOp(function.function).getName().str()).bytes);
+  }
+
+  budget::Option optionOf(const ModelBlock &block, bool hasPairs) const {
+    budget::Option option{ChunkLayout::keptBytes(block), ChunkLayout::splitBytes(block), 0, 0, secondsOf(block)};
+    for (const BlockFunction *function : block.functions()) {
+      int64_t &frame = hasPairs && function == &block.forward ? option.forwardFrame : option.frame;
+      frame = std::max(frame, frameOf(*function));
+    }
+    return option;
+  }
+
+  // --- Stages
+  // As the stages are placed now, with the standard policy everywhere.
+  void describeStages() {
+    for (auto [s, stage] : llvm::enumerate(decisions_.stages))
+      stages_.push_back(describe(stage, classes_[s]));
+  }
+
+  budget::Stage describe(const StageDecisions &stage, const std::vector<std::vector<LayerClass>> &classes) const {
+    budget::Stage out;
+    for (auto [c, layout] : llvm::enumerate(stage.chunks)) {
+      budget::Chunk chunk;
+      chunk.kept = plan::aligned(layout.bytes()[size_t(BufferKind::activation)]);
+      chunk.split = plan::aligned(layout.bytes()[size_t(BufferKind::split)]);
+      for (const Instance &instance : layout.instances())
+        chunk.seconds += secondsOf(*instance.block);
+      for (const LayerClass &layers : classes[c])
+        addLayers(layers, hasPairs(stage), chunk);
+      out.chunks.push_back(std::move(chunk));
+    }
+    for (bool sharesKept : {false, true})
+      for (bool sharesSplit : {false, true})
+        if (std::optional<std::vector<budget::Moment>> way = momentsOf(stage, sharesKept, sharesSplit))
+          out.ways.push_back(std::move(*way));
+    const StageFunctions functions = functionsOf(stage.op, stage.chunks);
+    const std::set<std::string> ofLayers = functionsOfLayers(classes);
+    out.frame = largestFrame(functions.others, ofLayers);
+    out.forwardFrame = largestFrame(functions.forward, ofLayers);
+    const int64_t others = largestFrame(functions.others, {}), forward = largestFrame(functions.forward, {});
+    out.bytes = stage.memory.bytes - plan::aligned(stage.schedule.bytes) -
+                (hasPairs(stage) ? others + forward : std::max(others, forward));
+    if (!hasPairs(stage))
+      out.frame = std::max(out.frame, std::exchange(out.forwardFrame, 0));
+    return out;
+  }
+
+  // Buffers that live at one time, where chunks share slots or do not. Nothing: they cannot.
+  static std::optional<std::vector<budget::Moment>> momentsOf(const StageDecisions &stage, bool sharesKept,
+                                                              bool sharesSplit) {
+    const auto shares = [&](BufferKind kind) {
+      return kind == BufferKind::activation ? sharesKept : kind == BufferKind::split && sharesSplit;
+    };
+    const auto isChosen = [](BufferKind kind) { return kind == BufferKind::activation || kind == BufferKind::split; };
+    std::vector<schedule::BufferArea> areas;
+    llvm::copy_if(stage.schedule.areas, std::back_inserter(areas), [&](const schedule::BufferArea &area) {
+      return !isChosen(area.kind) || shares(area.kind) == (area.chunk < 0);
+    });
+    for (BufferKind kind : {BufferKind::activation, BufferKind::split})
+      if (shares(kind) && llvm::none_of(areas, [&](const schedule::BufferArea &area) { return area.kind == kind; }))
+        return std::nullopt;
+    std::vector<budget::Moment> moments;
+    for (const schedule::BufferArea &beginning : areas) { // the most lives where something begins
+      budget::Moment moment{0, std::vector<int64_t>(stage.chunks.size(), 0),
+                            std::vector<int64_t>(stage.chunks.size(), 0)};
+      for (const schedule::BufferArea &area : areas)
+        if (area.begin <= beginning.begin && beginning.begin < area.end) {
+          if (!isChosen(area.kind))
+            moment.bytes += area.slots * area.stride;
+          else if (area.chunk < 0)
+            (area.kind == BufferKind::activation ? moment.sharedKept : moment.sharedSplit) += area.slots;
+          else
+            (area.kind == BufferKind::activation ? moment.kept : moment.split)[size_t(area.chunk)] += area.slots;
+        }
+      moments.push_back(std::move(moment));
+    }
+    return moments;
+  }
+
+  static std::set<std::string> functionsOfLayers(const std::vector<std::vector<LayerClass>> &classes) {
+    std::set<std::string> names;
+    for (const std::vector<LayerClass> &ofChunk : classes)
+      for (const LayerClass &layers : ofChunk)
+        for (const ModelBlock *variant : layers.variants)
+          for (const BlockFunction *function : variant->functions())
+            names.insert(func::FuncOp(function->function).getName().str());
+    return names;
+  }
+
+  int64_t largestFrame(const std::vector<std::string> &functions, const std::set<std::string> &without) const {
+    int64_t most = 0;
+    for (const std::string &name : functions)
+      if (!without.contains(name))
+        most = std::max(most, plan::aligned(decisions_.frames.at(name).bytes));
+    return most;
+  }
+  // Where runs are paired forward has a frame of its own.
+  static bool hasPairs(const StageDecisions &stage) { return stage.memory.twice == StageMemory::Twice::forPairs; }
+
+  // Takes what the class has in the first of its variants out of what the chunk has without choice.
+  void addLayers(const LayerClass &layers, bool hasPairs, budget::Chunk &chunk) const {
+    budget::Layers out{int64_t(layers.instances.size()), {}};
+    for (const ModelBlock *variant : layers.variants)
+      out.options.push_back(optionOf(*variant, hasPairs));
+    const budget::Option &standard = out.options.front();
+    chunk.kept -= out.count * standard.kept;
+    chunk.split -= out.count * standard.split;
+    chunk.seconds -= double(out.count) * standard.seconds;
+    chunk.layers.push_back(std::move(out));
+  }
+
+  // --- Choices
+  // Where nothing is within the bound of a stage, its smallest choice.
+  Status choose() {
+    std::vector<std::vector<budget::Choice>> choices;
+    for (size_t s = 0; s < stages_.size(); ++s) {
+      choices.push_back(budget::choicesOf(stages_[s], bounds_[s]));
+      if (choices.back().empty())
+        choices.back() = {budget::smallest(stages_[s])};
+    }
+    const bool isOneNumber = llvm::all_of(choices, [](const auto &ofStage) { return ofStage.size() == 1; });
+    budget::Selection selection{std::vector<size_t>(choices.size(), 0)};
+    if (!isOneNumber) {
+      const int64_t tasks = 3 * training_.microbatches * int64_t(stages_.size()) * training_.virtualStages;
+      MGC_ASSIGN(timer, StepTimer::of(decisions_, times_));
+      selection = budget::select(
+          choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); },
+          std::max<int64_t>(16, kMostTasks / std::max<int64_t>(1, tasks)));
+    }
+    chosen_.clear();
+    for (size_t s = 0; s < stages_.size(); ++s) {
+      chosen_.push_back(choices[s][selection.choices[s]].bytes);
+      apply(s, choices[s][selection.choices[s]]);
+    }
+    return Status::ok();
+  }
+
+  // The first layers of a class recompute most.
+  void apply(size_t number, const budget::Choice &choice) {
+    StageDecisions &stage = decisions_.stages[number];
+    const std::vector<std::vector<LayerClass>> &classes = classes_[number];
+    for (size_t c = 0; c < stage.chunks.size(); ++c) {
+      std::vector<Instance> instances = stage.chunks[c].instances();
+      for (auto [layers, counts] : llvm::zip(classes[c], choice.counts[c])) {
+        size_t next = 0;
+        for (size_t option = counts.size(); option-- > 0;)
+          for (int64_t n = 0; n < counts[option]; ++n)
+            instances[layers.instances[next++]].block = layers.variants[option];
+      }
+      stage.chunks[c] = ChunkLayout(std::move(instances));
+    }
+    stage.firstGathers = FirstGathers(stage.op, stage.chunks);
+  }
+
+  // As the stages are placed now: with what recomputes most where something does not fit.
+  Status refuse() const {
+    const auto takesMost = llvm::max_element(decisions_.stages, [](const StageDecisions &a, const StageDecisions &b) {
+      return a.memory.bytes < b.memory.bytes;
+    });
+    const int64_t most = takesMost->memory.bytes;
+    return errorf(
+        "stage {} takes {} bytes with what recomputes most, {} more than the {} of --memory {}\n  possible: --memory "
+        "{}, or less for a rank: more of --tp, --pp, --cp or, with data ranks, of --zero; a smaller --mbs or "
+        "--loss-tile",
+        takesMost - decisions_.stages.begin(), most, most - budget_, budget_, training_.memory, most);
+  }
+
+  // Whether some stage, as it is placed, takes more than the budget: from now on it has a choice that should take less.
+  bool lowerBounds() {
+    bool isLowered = false;
+    for (auto [s, stage] : llvm::enumerate(decisions_.stages))
+      if (stage.memory.bytes > budget_) {
+        bounds_[s] = std::min(bounds_[s], chosen_[s]) - 1;
+        isLowered = true;
+      }
+    return isLowered;
+  }
+
+  Decisions &decisions_;
+  const ProgramDecisions &programs_;
+  const PlaceStages place_;
+  const TrainingSettings &training_;
+  ProgramSeconds times_;
+  int64_t budget_ = 0;
+  std::vector<std::vector<std::vector<LayerClass>>> classes_; // by stage and chunk
+  std::vector<budget::Stage> stages_;
+  std::vector<int64_t> bounds_, chosen_; // by stage: bytes that are allowed, and those of the choice
+};
+
+} // namespace
+
+Status fitIntoMemory(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place) {
+  return Fitter(decisions, programs, place).run();
+}
+
+} // namespace mgc

@@ -1,0 +1,285 @@
+// See Budget.h.
+#include "compiler/assemble/budget/Budget.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <set>
+#include <tuple>
+
+namespace mgc::budget {
+namespace {
+
+// Layers of a chunk with their policies. Sums are made of whole layers, so a point knows the one before it.
+struct Point {
+  int64_t kept = 0, split = 0;
+  double seconds = 0;
+  int before = -1, layers = -1, option = -1; // index of the point before; what was added to it
+};
+
+// Bounds of frames.
+struct Frames {
+  int64_t others = 0, forward = 0;
+  int64_t bytes() const { return others + forward; }
+};
+
+// The memory that a way leaves to chunks, where slots that they share are so large; 0: they share none.
+struct Bounds {
+  const std::vector<Moment> &moments;
+  int64_t room = 0; // for each moment
+  int64_t keptSlot = 0, splitSlot = 0;
+
+  bool fitsSlots(const Point &point) const {
+    return (keptSlot == 0 || point.kept <= keptSlot) && (splitSlot == 0 || point.split <= splitSlot);
+  }
+  int64_t bytesAt(const Moment &moment) const {
+    return moment.bytes + moment.sharedKept * keptSlot + moment.sharedSplit * splitSlot;
+  }
+};
+
+// The points of a chunk that fit and of which none is better in every way, by rising seconds.
+class Frontier {
+public:
+  Frontier(const Chunk &chunk, size_t number, const Bounds &bounds, Frames frames) : bounds_(bounds), number_(number) {
+    points_.push_back({chunk.kept, chunk.split, chunk.seconds});
+    if (fits(points_[0]))
+      last_.push_back(0);
+    for (int i = 0; i < int(chunk.layers.size()); ++i)
+      for (int64_t n = 0; n < chunk.layers[i].count; ++n)
+        add(chunk.layers[i], i, frames);
+  }
+
+  const std::vector<int> &last() const { return last_; }
+  const Point &operator[](int point) const { return points_[point]; }
+
+  std::vector<std::vector<int64_t>> countsOf(int point, const Chunk &chunk) const {
+    std::vector<std::vector<int64_t>> counts;
+    for (const Layers &layers : chunk.layers)
+      counts.emplace_back(layers.options.size(), 0);
+    for (; points_[point].before >= 0; point = points_[point].before)
+      ++counts[points_[point].layers][points_[point].option];
+    return counts;
+  }
+
+private:
+  void add(const Layers &layers, int number, Frames frames) {
+    std::vector<Point> made;
+    for (int before : last_)
+      for (int option = 0; option < int(layers.options.size()); ++option)
+        if (const Option &policy = layers.options[option];
+            policy.frame <= frames.others && policy.forwardFrame <= frames.forward) {
+          const Point &from = points_[before];
+          const Point to{from.kept + policy.kept,
+                         from.split + policy.split,
+                         from.seconds + policy.seconds,
+                         before,
+                         number,
+                         option};
+          if (fits(to))
+            made.push_back(to);
+        }
+    std::ranges::stable_sort(made, {},
+                             [](const Point &point) { return std::tuple(point.seconds, point.kept, point.split); });
+    last_.clear();
+    for (const Point &point : made)
+      if (std::ranges::none_of(last_, [&](int other) {
+            return points_[other].kept <= point.kept && points_[other].split <= point.split;
+          })) {
+        last_.push_back(int(points_.size()));
+        points_.push_back(point);
+      }
+  }
+
+  // With nothing of other chunks.
+  bool fits(const Point &point) const {
+    return bounds_.fitsSlots(point) && std::ranges::all_of(bounds_.moments, [&](const Moment &moment) {
+             return bounds_.bytesAt(moment) + moment.kept[number_] * point.kept + moment.split[number_] * point.split <=
+                    bounds_.room;
+           });
+  }
+
+  const Bounds bounds_;
+  const size_t number_;
+  std::vector<Point> points_;
+  std::vector<int> last_;
+};
+
+bool isAtMost(const std::vector<double> &a, const std::vector<double> &b) {
+  return std::ranges::equal(a, b, std::less_equal<>());
+}
+
+// Drops choices that take at least as long in every chunk as one before.
+std::vector<Choice> undominated(std::vector<Choice> choices) {
+  std::ranges::stable_sort(choices, {}, [](const Choice &choice) {
+    return std::pair(std::accumulate(choice.seconds.begin(), choice.seconds.end(), 0.0), choice.bytes);
+  });
+  std::vector<Choice> kept;
+  for (Choice &choice : choices)
+    if (std::ranges::none_of(kept, [&](const Choice &one) { return isAtMost(one.seconds, choice.seconds); }))
+      kept.push_back(std::move(choice));
+  return kept;
+}
+
+// The bounds that frames of policies can have.
+std::vector<Frames> framesOf(const Stage &stage) {
+  std::set<int64_t> others = {stage.frame}, forward = {stage.forwardFrame};
+  for (const Chunk &chunk : stage.chunks)
+    for (const Layers &layers : chunk.layers)
+      for (const Option &option : layers.options) {
+        others.insert(std::max(stage.frame, option.frame));
+        forward.insert(std::max(stage.forwardFrame, option.forwardFrame));
+      }
+  std::vector<Frames> all;
+  for (int64_t one : others)
+    for (int64_t other : forward)
+      all.push_back({one, other});
+  return all;
+}
+
+// The choices of a stage's chunks under bounds of its frames and of shared slots.
+class Combination {
+public:
+  Combination(const Stage &stage, Frames frames, const Bounds &bounds, std::vector<Choice> &out)
+      : stage_(stage), frames_(frames), bounds_(bounds), out_(out) {
+    for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
+      frontiers_.emplace_back(stage.chunks[chunk], chunk, bounds, frames);
+    std::vector<int64_t> bytes;
+    for (const Moment &moment : bounds.moments)
+      bytes.push_back(bounds.bytesAt(moment));
+    combine(bytes);
+  }
+
+private:
+  // bytes: of each moment, with the points that are chosen so far.
+  void combine(const std::vector<int64_t> &bytes) {
+    const size_t chunk = points_.size();
+    if (std::ranges::any_of(bytes, [&](int64_t one) { return one > bounds_.room; }))
+      return;
+    if (chunk == frontiers_.size())
+      return emit(bytes);
+    const size_t before = out_.size();
+    for (int point : frontiers_[chunk].last()) {
+      std::vector<int64_t> with = bytes;
+      for (size_t i = 0; i < with.size(); ++i)
+        with[i] += bounds_.moments[i].kept[chunk] * frontiers_[chunk][point].kept +
+                   bounds_.moments[i].split[chunk] * frontiers_[chunk][point].split;
+      points_.push_back(point);
+      combine(with);
+      points_.pop_back();
+      if (chunk + 1 == frontiers_.size() && out_.size() > before)
+        return; // the others of the last chunk take longer
+    }
+  }
+
+  void emit(const std::vector<int64_t> &bytes) {
+    Choice choice;
+    choice.bytes = stage_.bytes + frames_.bytes() + (bytes.empty() ? 0 : std::ranges::max(bytes));
+    for (size_t chunk = 0; chunk < points_.size(); ++chunk) {
+      choice.counts.push_back(frontiers_[chunk].countsOf(points_[chunk], stage_.chunks[chunk]));
+      choice.seconds.push_back(frontiers_[chunk][points_[chunk]].seconds);
+    }
+    out_.push_back(std::move(choice));
+  }
+
+  const Stage &stage_;
+  const Frames frames_;
+  const Bounds &bounds_;
+  std::vector<Choice> &out_;
+  std::vector<Frontier> frontiers_;
+  std::vector<int> points_;
+};
+
+// Sizes of slots that chunks may share: what one of them can keep. {0} where they share none.
+std::set<int64_t> slotSizes(const Stage &stage, const Bounds &bounds, Frames frames, int64_t Moment::*shared,
+                            int64_t Point::*size) {
+  if (std::ranges::all_of(bounds.moments, [&](const Moment &moment) { return moment.*shared == 0; }))
+    return {0};
+  std::set<int64_t> sizes;
+  for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
+    for (const Frontier all(stage.chunks[chunk], chunk, bounds, frames); int point : all.last())
+      sizes.insert(std::max<int64_t>(1, all[point].*size));
+  return sizes;
+}
+
+void addChoices(const Stage &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
+                std::vector<Choice> &out) {
+  Bounds bounds{way, capacity - stage.bytes - frames.bytes()};
+  for (int64_t kept : slotSizes(stage, bounds, frames, &Moment::sharedKept, &Point::kept))
+    for (int64_t split : slotSizes(stage, bounds, frames, &Moment::sharedSplit, &Point::split)) {
+      const Bounds sized{way, bounds.room, kept, split};
+      Combination(stage, frames, sized, out);
+    }
+}
+
+} // namespace
+
+std::vector<Choice> choicesOf(const Stage &stage, int64_t capacity) {
+  std::vector<Choice> all;
+  for (Frames frames : framesOf(stage))
+    for (const std::vector<Moment> &way : stage.ways)
+      addChoices(stage, frames, capacity, way, all);
+  return undominated(std::move(all));
+}
+
+Choice smallest(const Stage &stage) {
+  // The largest that any choice takes, halved until nothing fits.
+  int64_t low = 0, high = 1;
+  while (choicesOf(stage, high).empty())
+    low = high, high *= 2;
+  while (low + 1 < high) {
+    const int64_t middle = low + (high - low) / 2;
+    (choicesOf(stage, middle).empty() ? low : high) = middle;
+  }
+  return choicesOf(stage, high).front();
+}
+
+Selection select(const std::vector<std::vector<Choice>> &stages,
+                 const std::function<double(const std::vector<std::vector<double>> &)> &stepSeconds,
+                 int64_t mostTried) {
+  struct Node {
+    double bound; // every stage that is not decided takes the least in each of its chunks
+    std::vector<size_t> choices;
+    bool operator<(const Node &other) const {
+      return bound != other.bound ? bound > other.bound : choices.size() < other.choices.size();
+    }
+  };
+  std::vector<std::vector<double>> least;
+  for (const std::vector<Choice> &choices : stages) {
+    least.push_back(choices.front().seconds);
+    for (const Choice &choice : choices)
+      for (size_t chunk = 0; chunk < choice.seconds.size(); ++chunk)
+        least.back()[chunk] = std::min(least.back()[chunk], choice.seconds[chunk]);
+  }
+  const auto secondsOf = [&](const std::vector<size_t> &choices) {
+    std::vector<std::vector<double>> seconds = least;
+    for (size_t stage = 0; stage < choices.size(); ++stage)
+      seconds[stage] = stages[stage][choices[stage]].seconds;
+    return stepSeconds(seconds);
+  };
+  Selection best{std::vector<size_t>(stages.size(), 0)};
+  best.seconds = secondsOf(best.choices);
+  std::priority_queue<Node> open;
+  open.push({secondsOf({}), {}});
+  for (int64_t tried = 0; !open.empty() && open.top().bound < best.seconds;) {
+    const Node node = open.top();
+    open.pop();
+    if (node.choices.size() == stages.size()) {
+      best.choices = node.choices, best.seconds = node.bound;
+      break;
+    }
+    for (size_t next = 0; next < stages[node.choices.size()].size(); ++next) {
+      std::vector<size_t> choices = node.choices;
+      choices.push_back(next);
+      if (const double bound = secondsOf(choices); bound < best.seconds)
+        open.push({bound, std::move(choices)});
+      if (++tried >= mostTried) {
+        best.isCut = true;
+        return best;
+      }
+    }
+  }
+  return best;
+}
+
+} // namespace mgc::budget

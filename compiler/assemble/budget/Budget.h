@@ -1,0 +1,74 @@
+// A policy for each layer of a pipeline, so that every stage fits into its memory and the step is shortest. In: what each policy
+// of a layer keeps and takes. Out: how many layers have which policy. No byte is rounded, and no choice is greedy: reference
+// solutions by exhaustive search are the same (test/compiler/assemble/BudgetTest.cpp).
+//
+// Bytes of a stage: the largest frame, and the most that lives at one time of what chunks keep: slots x what layers of a chunk keep
+// of a microbatch, or where chunks share slots these x the most that one keeps. So for each bound of frames, and of shared slots,
+// that some policies have, layers are independent: those of a chunk have a frontier of (bytes, seconds), of which a stage takes
+// what fits.
+//
+// A step is the longest path of tasks, and gets no shorter when a chunk takes longer. So of one chunk the fewest seconds are
+// best, and of several a vector of seconds that no other is below of.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace mgc::budget {
+
+// A policy of one layer: bytes that it keeps of a microbatch from forward to backward, and from a backward's first half to its second;
+// bytes while a function runs, of forwards those that have a frame of their own; seconds of a microbatch.
+struct Option {
+  int64_t kept = 0, split = 0;
+  int64_t frame = 0, forwardFrame = 0;
+  double seconds = 0;
+};
+
+struct Layers { // equal ones
+  int64_t count = 0;
+  std::vector<Option> options;
+};
+
+struct Chunk {
+  std::vector<Layers> layers;
+  int64_t kept = 0, split = 0; // of what has no choice
+  double seconds = 0;          // likewise
+};
+
+// Slots that live at one time.
+struct Moment {
+  int64_t bytes = 0;                       // of buffers that no policy changes
+  std::vector<int64_t> kept, split;        // by chunk
+  int64_t sharedKept = 0, sharedSplit = 0; // of all chunks together: as large as the largest
+};
+
+struct Stage {
+  int64_t bytes = 0;                   // memory but for what lives from a task to another and frames
+  int64_t frame = 0, forwardFrame = 0; // the largest of what has no choice
+  std::vector<Chunk> chunks;
+  std::vector<std::vector<Moment>> ways; // in which buffers can be placed: all moments of each
+};
+
+struct Choice {
+  std::vector<std::vector<std::vector<int64_t>>> counts; // [chunk][layers][option]
+  std::vector<double> seconds;                           // by chunk
+  int64_t bytes = 0;                                     // of the stage
+};
+
+// Choices of at most so many bytes of which none takes at least as long in every chunk as another; those of fewer seconds in all
+// come first. None: nothing fits.
+std::vector<Choice> choicesOf(const Stage &stage, int64_t capacity);
+Choice smallest(const Stage &stage);
+
+// One choice of each stage's: the least stepSeconds([stage][chunk] of seconds), which must not fall when a second rises.
+struct Selection {
+  std::vector<size_t> choices; // by stage
+  double seconds = 0;
+  bool isCut = false; // not all that could be better was tried
+};
+Selection select(const std::vector<std::vector<Choice>> &stages,
+                 const std::function<double(const std::vector<std::vector<double>> &)> &stepSeconds, int64_t mostTried);
+
+} // namespace mgc::budget
