@@ -43,16 +43,14 @@ public:
     return timer;
   }
 
-  // [stage][chunk]: of a microbatch. What a policy adds is in the first half of a backward.
-  double stepSeconds(const std::vector<std::vector<double>> &seconds) const {
+  double stepSeconds(const std::vector<std::vector<budget::Seconds>> &seconds) const {
     schedule::TaskTimes times = times_;
     for (size_t s = 0; s < seconds.size(); ++s)
       for (size_t c = 0; c < seconds[s].size(); ++c) {
         schedule::ChunkCost &cost = times.chunks[size_t(shape_.globalChunk(int64_t(s), int64_t(c)))];
-        if (splits_)
-          cost.input = seconds[s][c] - cost.forward - cost.weight;
-        else
-          cost.backward = seconds[s][c] - cost.forward;
+        cost.forward = seconds[s][c][0];
+        (splits_ ? cost.input : cost.backward) = seconds[s][c][1];
+        cost.weight = seconds[s][c][2];
       }
     return schedule::timed(shape_, times, orders_).makespan;
   }
@@ -119,11 +117,12 @@ private:
     }
   }
 
-  double secondsOf(const ModelBlock &block) const {
-    double seconds = 0;
-    for (const BlockFunction *function : block.functions())
-      seconds += times_.of(*function);
-    return seconds;
+  // Of one stage that does nothing but these tasks only the sum counts.
+  budget::Seconds secondsOf(const ModelBlock &block) const {
+    const double forward = times_.of(block.forward), first = times_.of(block.backward) + times_.of(block.input),
+                 second = times_.of(block.weight);
+    return decisions_.stages.size() > 1 ? budget::Seconds{forward, first, second}
+                                        : budget::Seconds{forward + first + second, 0, 0};
   }
 
   int64_t frameOf(const BlockFunction &function) const {
@@ -137,6 +136,11 @@ private:
       frame = std::max(frame, frameOf(*function));
     }
     return option;
+  }
+
+  static void addTo(budget::Seconds &sum, const budget::Seconds &seconds, double times) {
+    for (size_t task = 0; task < sum.size(); ++task)
+      sum[task] += times * seconds[task];
   }
 
   // --- Stages
@@ -153,7 +157,7 @@ private:
       chunk.kept = plan::aligned(layout.bytes()[size_t(BufferKind::activation)]);
       chunk.split = plan::aligned(layout.bytes()[size_t(BufferKind::split)]);
       for (const Instance &instance : layout.instances())
-        chunk.seconds += secondsOf(*instance.block);
+        addTo(chunk.seconds, secondsOf(*instance.block), 1);
       for (const LayerClass &layers : classes[c])
         addLayers(layers, hasPairs(stage), chunk);
       out.chunks.push_back(std::move(chunk));
@@ -234,7 +238,7 @@ private:
     const budget::Option &standard = out.options.front();
     chunk.kept -= out.count * standard.kept;
     chunk.split -= out.count * standard.split;
-    chunk.seconds -= double(out.count) * standard.seconds;
+    addTo(chunk.seconds, standard.seconds, -double(out.count));
     chunk.layers.push_back(std::move(out));
   }
 
@@ -243,18 +247,19 @@ private:
   Status choose() {
     std::vector<std::vector<budget::Choice>> choices;
     for (size_t s = 0; s < stages_.size(); ++s) {
-      choices.push_back(budget::choicesOf(stages_[s], bounds_[s]));
+      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_));
       if (choices.back().empty())
         choices.back() = {budget::smallest(stages_[s])};
     }
-    const bool isOneNumber = llvm::all_of(choices, [](const auto &ofStage) { return ofStage.size() == 1; });
+    const bool areGiven = llvm::all_of(choices, [](const auto &ofStage) { return ofStage.size() == 1; });
     budget::Selection selection{std::vector<size_t>(choices.size(), 0)};
-    if (!isOneNumber) {
+    if (!areGiven) {
       const int64_t tasks = 3 * training_.microbatches * int64_t(stages_.size()) * training_.virtualStages;
       MGC_ASSIGN(timer, StepTimer::of(decisions_, times_));
       selection = budget::select(
           choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); },
           std::max<int64_t>(16, kMostTasks / std::max<int64_t>(1, tasks)));
+      isCut_ |= selection.isCut;
     }
     chosen_.clear();
     for (size_t s = 0; s < stages_.size(); ++s) {
@@ -311,6 +316,7 @@ private:
   const TrainingSettings &training_;
   ProgramSeconds times_;
   int64_t budget_ = 0;
+  bool isCut_ = false;
   std::vector<std::vector<std::vector<LayerClass>>> classes_; // by stage and chunk
   std::vector<budget::Stage> stages_;
   std::vector<int64_t> bounds_, chosen_; // by stage: bytes that are allowed, and those of the choice

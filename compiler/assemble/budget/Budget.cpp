@@ -11,10 +11,20 @@
 namespace mgc::budget {
 namespace {
 
+constexpr size_t kMostPoints = 4096;  // of a chunk's frontier
+constexpr size_t kMostChoices = 4096; // of a stage
+
+Seconds operator+(const Seconds &a, const Seconds &b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
+double sumOf(const Seconds &seconds) { return seconds[0] + seconds[1] + seconds[2]; }
+bool isAtMost(const Seconds &a, const Seconds &b) { return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2]; }
+bool isAtMost(const std::vector<Seconds> &a, const std::vector<Seconds> &b) {
+  return std::ranges::equal(a, b, [](const Seconds &x, const Seconds &y) { return isAtMost(x, y); });
+}
+
 // Layers of a chunk with their policies. Sums are made of whole layers, so a point knows the one before it.
 struct Point {
   int64_t kept = 0, split = 0;
-  double seconds = 0;
+  Seconds seconds = {};
   int before = -1, layers = -1, option = -1; // index of the point before; what was added to it
 };
 
@@ -51,6 +61,7 @@ public:
   }
 
   const std::vector<int> &last() const { return last_; }
+  bool isCut() const { return isCut_; }
   const Point &operator[](int point) const { return points_[point]; }
 
   std::vector<std::vector<int64_t>> countsOf(int point, const Chunk &chunk) const {
@@ -79,16 +90,29 @@ private:
           if (fits(to))
             made.push_back(to);
         }
-    std::ranges::stable_sort(made, {},
-                             [](const Point &point) { return std::tuple(point.seconds, point.kept, point.split); });
+    std::ranges::stable_sort(
+        made, {}, [](const Point &point) { return std::tuple(sumOf(point.seconds), point.kept, point.split); });
+    drop(made, [](const Point &a, const Point &b) { return isAtMost(a.seconds, b.seconds); });
+    if (made.size() > kMostPoints) { // of those that take as long in all the smallest
+      isCut_ = true;
+      drop(made, [](const Point &, const Point &) { return true; });
+    }
     last_.clear();
-    for (const Point &point : made)
-      if (std::ranges::none_of(last_, [&](int other) {
-            return points_[other].kept <= point.kept && points_[other].split <= point.split;
-          })) {
-        last_.push_back(int(points_.size()));
-        points_.push_back(point);
-      }
+    for (const Point &point : made) {
+      last_.push_back(int(points_.size()));
+      points_.push_back(point);
+    }
+  }
+
+  // Drops points that are no smaller than one before and, as isBelow says of the two, take as long.
+  template <typename IsBelow> static void drop(std::vector<Point> &points, IsBelow isBelow) {
+    std::vector<Point> kept;
+    for (const Point &point : points)
+      if (std::ranges::none_of(kept, [&](const Point &other) {
+            return other.kept <= point.kept && other.split <= point.split && isBelow(other, point);
+          }))
+        kept.push_back(point);
+    points = std::move(kept);
   }
 
   // With nothing of other chunks.
@@ -103,16 +127,16 @@ private:
   const size_t number_;
   std::vector<Point> points_;
   std::vector<int> last_;
+  bool isCut_ = false;
 };
-
-bool isAtMost(const std::vector<double> &a, const std::vector<double> &b) {
-  return std::ranges::equal(a, b, std::less_equal<>());
-}
 
 // Drops choices that take at least as long in every chunk as one before.
 std::vector<Choice> undominated(std::vector<Choice> choices) {
   std::ranges::stable_sort(choices, {}, [](const Choice &choice) {
-    return std::pair(std::accumulate(choice.seconds.begin(), choice.seconds.end(), 0.0), choice.bytes);
+    double sum = 0;
+    for (const Seconds &seconds : choice.seconds)
+      sum += sumOf(seconds);
+    return std::pair(sum, choice.bytes);
   });
   std::vector<Choice> kept;
   for (Choice &choice : choices)
@@ -140,10 +164,12 @@ std::vector<Frames> framesOf(const Stage &stage) {
 // The choices of a stage's chunks under bounds of its frames and of shared slots.
 class Combination {
 public:
-  Combination(const Stage &stage, Frames frames, const Bounds &bounds, std::vector<Choice> &out)
+  Combination(const Stage &stage, Frames frames, const Bounds &bounds, std::vector<Choice> &out, bool &isCut)
       : stage_(stage), frames_(frames), bounds_(bounds), out_(out) {
     for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
       frontiers_.emplace_back(stage.chunks[chunk], chunk, bounds, frames);
+    for (const Frontier &frontier : frontiers_)
+      isCut |= frontier.isCut();
     std::vector<int64_t> bytes;
     for (const Moment &moment : bounds.moments)
       bytes.push_back(bounds.bytesAt(moment));
@@ -158,7 +184,6 @@ private:
       return;
     if (chunk == frontiers_.size())
       return emit(bytes);
-    const size_t before = out_.size();
     for (int point : frontiers_[chunk].last()) {
       std::vector<int64_t> with = bytes;
       for (size_t i = 0; i < with.size(); ++i)
@@ -167,8 +192,6 @@ private:
       points_.push_back(point);
       combine(with);
       points_.pop_back();
-      if (chunk + 1 == frontiers_.size() && out_.size() > before)
-        return; // the others of the last chunk take longer
     }
   }
 
@@ -203,39 +226,45 @@ std::set<int64_t> slotSizes(const Stage &stage, const Bounds &bounds, Frames fra
 }
 
 void addChoices(const Stage &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
-                std::vector<Choice> &out) {
+                std::vector<Choice> &out, bool &isCut) {
   Bounds bounds{way, capacity - stage.bytes - frames.bytes()};
   for (int64_t kept : slotSizes(stage, bounds, frames, &Moment::sharedKept, &Point::kept))
     for (int64_t split : slotSizes(stage, bounds, frames, &Moment::sharedSplit, &Point::split)) {
       const Bounds sized{way, bounds.room, kept, split};
-      Combination(stage, frames, sized, out);
+      if (out.size() > kMostChoices)
+        out = undominated(std::move(out));
+      if (out.size() > kMostChoices) {
+        isCut = true;
+        return;
+      }
+      Combination(stage, frames, sized, out, isCut);
     }
 }
 
 } // namespace
 
-std::vector<Choice> choicesOf(const Stage &stage, int64_t capacity) {
+std::vector<Choice> choicesOf(const Stage &stage, int64_t capacity, bool &isCut) {
   std::vector<Choice> all;
   for (Frames frames : framesOf(stage))
     for (const std::vector<Moment> &way : stage.ways)
-      addChoices(stage, frames, capacity, way, all);
+      addChoices(stage, frames, capacity, way, all, isCut);
   return undominated(std::move(all));
 }
 
 Choice smallest(const Stage &stage) {
-  // The largest that any choice takes, halved until nothing fits.
+  bool isCut = false;
   int64_t low = 0, high = 1;
-  while (choicesOf(stage, high).empty())
+  while (choicesOf(stage, high, isCut).empty())
     low = high, high *= 2;
   while (low + 1 < high) {
     const int64_t middle = low + (high - low) / 2;
-    (choicesOf(stage, middle).empty() ? low : high) = middle;
+    (choicesOf(stage, middle, isCut).empty() ? low : high) = middle;
   }
-  return choicesOf(stage, high).front();
+  return choicesOf(stage, high, isCut).front();
 }
 
 Selection select(const std::vector<std::vector<Choice>> &stages,
-                 const std::function<double(const std::vector<std::vector<double>> &)> &stepSeconds,
+                 const std::function<double(const std::vector<std::vector<Seconds>> &)> &stepSeconds,
                  int64_t mostTried) {
   struct Node {
     double bound; // every stage that is not decided takes the least in each of its chunks
@@ -244,15 +273,16 @@ Selection select(const std::vector<std::vector<Choice>> &stages,
       return bound != other.bound ? bound > other.bound : choices.size() < other.choices.size();
     }
   };
-  std::vector<std::vector<double>> least;
+  std::vector<std::vector<Seconds>> least;
   for (const std::vector<Choice> &choices : stages) {
     least.push_back(choices.front().seconds);
     for (const Choice &choice : choices)
       for (size_t chunk = 0; chunk < choice.seconds.size(); ++chunk)
-        least.back()[chunk] = std::min(least.back()[chunk], choice.seconds[chunk]);
+        for (size_t task = 0; task < choice.seconds[chunk].size(); ++task)
+          least.back()[chunk][task] = std::min(least.back()[chunk][task], choice.seconds[chunk][task]);
   }
   const auto secondsOf = [&](const std::vector<size_t> &choices) {
-    std::vector<std::vector<double>> seconds = least;
+    std::vector<std::vector<Seconds>> seconds = least;
     for (size_t stage = 0; stage < choices.size(); ++stage)
       seconds[stage] = stages[stage][choices[stage]].seconds;
     return stepSeconds(seconds);

@@ -7,23 +7,26 @@
 // that some policies have, layers are independent: those of a chunk have a frontier of (bytes, seconds), of which a stage takes
 // what fits.
 //
-// A step is the longest path of tasks, and gets no shorter when a chunk takes longer. So of one chunk the fewest seconds are
-// best, and of several a vector of seconds that no other is below of.
+// A step is the longest path of tasks, and gets no shorter when a task takes longer. So every stage has some vector of seconds, of
+// its chunks' tasks, that no other is below of. Of these all are tried, best bound first.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 namespace mgc::budget {
 
+// Seconds of a microbatch by task: forward; backward or its first half; its second half.
+using Seconds = std::array<double, 3>;
+
 // A policy of one layer: bytes that it keeps of a microbatch from forward to backward, and from a backward's first half to its second;
-// bytes while a function runs, of forwards those that have a frame of their own; seconds of a microbatch.
+// bytes while a function runs, of forwards those that have a frame of their own.
 struct Option {
   int64_t kept = 0, split = 0;
   int64_t frame = 0, forwardFrame = 0;
-  double seconds = 0;
+  Seconds seconds = {};
 };
 
 struct Layers { // equal ones
@@ -34,7 +37,7 @@ struct Layers { // equal ones
 struct Chunk {
   std::vector<Layers> layers;
   int64_t kept = 0, split = 0; // of what has no choice
-  double seconds = 0;          // likewise
+  Seconds seconds = {};        // likewise
 };
 
 // Slots that live at one time.
@@ -53,22 +56,23 @@ struct Stage {
 
 struct Choice {
   std::vector<std::vector<std::vector<int64_t>>> counts; // [chunk][layers][option]
-  std::vector<double> seconds;                           // by chunk
+  std::vector<Seconds> seconds;                          // by chunk
   int64_t bytes = 0;                                     // of the stage
 };
 
-// Choices of at most so many bytes of which none takes at least as long in every chunk as another; those of fewer seconds in all
-// come first. None: nothing fits.
-std::vector<Choice> choicesOf(const Stage &stage, int64_t capacity);
+// Choices of at most so many bytes of which none takes at least as long in every task as another; those of fewer seconds in all
+// come first. None: nothing fits. isCut is set where there are too many: then those with few seconds in all are left.
+std::vector<Choice> choicesOf(const Stage &stage, int64_t capacity, bool &isCut);
 Choice smallest(const Stage &stage);
 
-// One choice of each stage's: the least stepSeconds([stage][chunk] of seconds), which must not fall when a second rises.
+// One choice of each stage's: the least stepSeconds([stage][chunk]), which must not fall when a second rises.
 struct Selection {
   std::vector<size_t> choices; // by stage
   double seconds = 0;
   bool isCut = false; // not all that could be better was tried
 };
 Selection select(const std::vector<std::vector<Choice>> &stages,
-                 const std::function<double(const std::vector<std::vector<double>> &)> &stepSeconds, int64_t mostTried);
+                 const std::function<double(const std::vector<std::vector<Seconds>> &)> &stepSeconds,
+                 int64_t mostTried);
 
 } // namespace mgc::budget
