@@ -23,7 +23,7 @@ namespace mgc::plan {
 
 enum class Optimizer : uint8_t; // plan/Optimizers.h
 
-inline constexpr int64_t kVersion = 28;
+inline constexpr int64_t kVersion = 29;
 
 // A part of the rank's allocation; together the regions cover it exactly.
 struct Region {
@@ -121,6 +121,8 @@ struct Plan {
   DType dtype = DType::f32;
   // The type of the buckets' gradients.
   DType gradientType = DType::f32;
+  // Whether not all policies that could fit --memory were compared: others may take less time. Nothing else reads it.
+  bool policiesAreCut = false;
   // For the comparison with a checkpoint's alone: what they mean is in the programs.
   std::vector<Setting> settings;
   // At most one file per level of the target; the runtime uses the highest level that the device has.

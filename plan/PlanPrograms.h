@@ -14,8 +14,11 @@ struct Repeat {
 };
 
 struct Program {
-  // Like "layer.fwd".
+  // Like "layer.forward".
   std::string name;
+  // The policy by which backward recomputes what forward does not save (docs/memory.md): "none", "full", "core_attn+mlp"; empty: the
+  // standard one, or it is of no block.
+  std::string policy;
   std::vector<std::string> segments;
   // The least size of each segment: all operands lie inside.
   std::vector<int64_t> segmentBytes;

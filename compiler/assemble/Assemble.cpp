@@ -49,6 +49,7 @@ Result<AssembledPlan> assemble(ModuleOp module) {
   MGC_ASSIGN(decisions, decide(module));
   AssembledPlan out;
   describeModel(module, out.plan);
+  out.plan.policiesAreCut = decisions.policiesAreCut;
   ProgramDecisions &programs = decisions.programs;
   for (const StageDecisions &stage : decisions.stages) {
     out.plan.stages.push_back(assembleStage(stage, {module, programs.programs, programs.byFunction}));

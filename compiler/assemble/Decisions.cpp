@@ -168,11 +168,11 @@ Result<Decisions> decide(ModuleOp module) {
   auto blocks = Blocks::read(module);
   if (failed(blocks))
     return errorf("the module's functions are not those of phase fuse");
-  Decisions decisions{module, std::move(*blocks), {}, {}, {}, {}};
+  Decisions decisions{module, std::move(*blocks), {}, {}, {}, false, {}};
   decisions.stages = readStages(module, decisions.blocks);
   MGC_TRY(placeFrames(module, decisions.frames).at("memory"));
   const bool hasBudget = !trainingOf(module).memory.empty();
-  ProgramDecisions all; // of all variants of blocks, where they are chosen by memory
+  ProgramDecisions all; // programs of all variants of blocks, where they are chosen by memory
   if (hasBudget) {
     MGC_TRY(addPrograms(decisions, allBlocks(decisions.blocks), all));
     MGC_TRY(fitIntoMemory(decisions, all, [&](Decisions &tried) { return placeStages(tried, all); }).at("memory"));

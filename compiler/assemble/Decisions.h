@@ -28,7 +28,8 @@ struct Decisions {
   Blocks blocks; // chunks point into them
   Frames frames;
   ProgramDecisions programs;
-  schedule::Problem problem; // whose solution the schedules of the stages are
+  schedule::Problem problem;   // the schedules of the stages are its solution
+  bool policiesAreCut = false; // plan::Plan::policiesAreCut
   std::vector<StageDecisions> stages;
 };
 

@@ -17,7 +17,7 @@ namespace {
 using schedule::BufferKind;
 
 constexpr int64_t kMostRounds = 16;
-constexpr int64_t kMostTasks = int64_t(1) << 20; // of all steps that the search times
+constexpr int64_t kMostTasks = int64_t(1) << 20; // tasks of all steps that the search times
 
 // The instances of a base block in a chunk, and the variants among which they choose.
 struct LayerClass {
@@ -26,10 +26,10 @@ struct LayerClass {
 };
 
 // Seconds of a step as the schedule orders its tasks, where chunks take so long.
-class StepTimer {
+class PolicyTimer {
 public:
-  static Result<StepTimer> of(const Decisions &decisions, const ProgramSeconds &seconds) {
-    StepTimer timer;
+  static Result<PolicyTimer> of(const Decisions &decisions, const ProgramSeconds &seconds) {
+    PolicyTimer timer;
     const schedule::Problem &problem = decisions.problem;
     MGC_ASSIGN(row, schedule::rowOf(problem));
     timer.shape_ = problem.shape;
@@ -117,7 +117,7 @@ private:
     }
   }
 
-  // Of one stage that does nothing but these tasks only the sum counts.
+  // In one stage that does nothing but these tasks only the sum counts.
   budget::Seconds secondsOf(const ModelBlock &block) const {
     const double forward = times_.of(block.forward), first = times_.of(block.backward) + times_.of(block.input),
                  second = times_.of(block.weight);
@@ -150,10 +150,10 @@ private:
       stages_.push_back(describe(stage, classes_[s]));
   }
 
-  budget::Stage describe(const StageDecisions &stage, const std::vector<std::vector<LayerClass>> &classes) const {
-    budget::Stage out;
+  budget::StageLayers describe(const StageDecisions &stage, const std::vector<std::vector<LayerClass>> &classes) const {
+    budget::StageLayers out;
     for (auto [c, layout] : llvm::enumerate(stage.chunks)) {
-      budget::Chunk chunk;
+      budget::ChunkLayers chunk;
       chunk.kept = plan::aligned(layout.bytes()[size_t(BufferKind::activation)]);
       chunk.split = plan::aligned(layout.bytes()[size_t(BufferKind::split)]);
       for (const Instance &instance : layout.instances())
@@ -231,7 +231,7 @@ private:
   static bool hasPairs(const StageDecisions &stage) { return stage.memory.twice == StageMemory::Twice::forPairs; }
 
   // Takes what the class has in the first of its variants out of what the chunk has without choice.
-  void addLayers(const LayerClass &layers, bool hasPairs, budget::Chunk &chunk) const {
+  void addLayers(const LayerClass &layers, bool hasPairs, budget::ChunkLayers &chunk) const {
     budget::Layers out{int64_t(layers.instances.size()), {}};
     for (const ModelBlock *variant : layers.variants)
       out.options.push_back(optionOf(*variant, hasPairs));
@@ -245,9 +245,9 @@ private:
   // --- Choices
   // Where nothing is within the bound of a stage, its smallest choice.
   Status choose() {
-    std::vector<std::vector<budget::Choice>> choices;
+    std::vector<std::vector<budget::StageChoice>> choices;
     for (size_t s = 0; s < stages_.size(); ++s) {
-      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_));
+      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], decisions_.policiesAreCut));
       if (choices.back().empty())
         choices.back() = {budget::smallest(stages_[s])};
     }
@@ -255,11 +255,11 @@ private:
     budget::Selection selection{std::vector<size_t>(choices.size(), 0)};
     if (!areGiven) {
       const int64_t tasks = 3 * training_.microbatches * int64_t(stages_.size()) * training_.virtualStages;
-      MGC_ASSIGN(timer, StepTimer::of(decisions_, times_));
+      MGC_ASSIGN(timer, PolicyTimer::of(decisions_, times_));
       selection = budget::select(
           choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); },
           std::max<int64_t>(16, kMostTasks / std::max<int64_t>(1, tasks)));
-      isCut_ |= selection.isCut;
+      decisions_.policiesAreCut |= selection.isCut;
     }
     chosen_.clear();
     for (size_t s = 0; s < stages_.size(); ++s) {
@@ -270,7 +270,7 @@ private:
   }
 
   // The first layers of a class recompute most.
-  void apply(size_t number, const budget::Choice &choice) {
+  void apply(size_t number, const budget::StageChoice &choice) {
     StageDecisions &stage = decisions_.stages[number];
     const std::vector<std::vector<LayerClass>> &classes = classes_[number];
     for (size_t c = 0; c < stage.chunks.size(); ++c) {
@@ -316,9 +316,8 @@ private:
   const TrainingSettings &training_;
   ProgramSeconds times_;
   int64_t budget_ = 0;
-  bool isCut_ = false;
   std::vector<std::vector<std::vector<LayerClass>>> classes_; // by stage and chunk
-  std::vector<budget::Stage> stages_;
+  std::vector<budget::StageLayers> stages_;
   std::vector<int64_t> bounds_, chosen_; // by stage: bytes that are allowed, and those of the choice
 };
 

@@ -24,6 +24,8 @@ public:
 
   Result<AssembledProgram> run() {
     out_.program.name = function_.getName().str();
+    if (auto policy = function_->getAttrOfType<StringAttr>(kPolicyAttr))
+      out_.program.policy = policy.str();
     addSegments();
     MGC_TRY(emitBlock(body_));
     return std::move(out_);

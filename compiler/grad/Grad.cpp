@@ -228,6 +228,7 @@ public:
     SmallVector<Cut> cuts = split && !hasLoss_ ? splitHalves() : SmallVector<Cut>{whole(split)};
     for (Cut &cut : cuts)
       emit(cut);
+    setPolicy(forward_);
     finishForward();
     return success();
   }
@@ -399,6 +400,7 @@ private:
                                          builder.getFunctionType(inputs, outputs));
     function->setAttr(kBlockAttr, name);
     function->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(cut.task)));
+    setPolicy(function);
     IRMapping mapping;
     Block *body = function.addEntryBlock();
     for (auto [i, argument] : llvm::enumerate(arguments)) {
@@ -415,6 +417,11 @@ private:
       results.push_back(mapping.lookup(value));
     func::ReturnOp::create(builder, function.getLoc(), results);
     function->moveAfter(forward_);
+  }
+
+  void setPolicy(func::FuncOp function) {
+    if (const std::string label = policy_.label(); !label.empty())
+      function->setAttr(kPolicyAttr, attributes().getStringAttr(label));
   }
 
   // Drops the gradient ops and placeholders; returns the saved values too. In a block with a loss over logits, backward

@@ -135,6 +135,10 @@ private:
 
 } // namespace
 
+std::string RecomputePolicy::label() const {
+  return ofAll ? "full" : !ofRows ? "none" : fmt::format("{}", fmt::join(modules, "+"));
+}
+
 // The modules that ops of the block belong to, in the order of kRecomputeModules, without those that are always recomputed.
 static std::vector<std::string> modulesOf(func::FuncOp block) {
   std::vector<std::string> modules;

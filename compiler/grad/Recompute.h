@@ -12,6 +12,7 @@
 namespace mgc {
 
 struct RecomputePolicy {
+  std::string label() const;        // plan::Program::policy
   std::string name;                 // variant; empty: the block's own functions have the policy
   bool ofAll = false;               // every result of an op but choices
   std::vector<std::string> modules; // results of ops of these (kModulesAttr)

@@ -93,6 +93,8 @@ inline constexpr llvm::StringLiteral kStackAttr = "mg.stack";
 // From grad on, of the functions of a variant of a block: the block that they may stand for. They are named VARIANT.forward .., and
 // save other values (compiler/grad/Recompute.h).
 inline constexpr llvm::StringLiteral kVariantAttr = "mg.variant_of";
+// From grad on, of functions whose block has not the standard policy of recomputation: plan::Program::policy.
+inline constexpr llvm::StringLiteral kPolicyAttr = "mg.policy";
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
 inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/ir.md

@@ -448,7 +448,7 @@ static LayoutOptions possibleOf(LayoutOptions options, const Supported &supporte
         value.reset();
     } else if (const auto *word = std::get_if<OptionField<std::string>>(&row.field)) {
       std::optional<std::string> &value = options.**word;
-      if (value && std::ranges::count(row.words(supported), *value) == 0)
+      if (value && row.words && std::ranges::count(row.words(supported), *value) == 0)
         value.reset();
     }
   }

@@ -19,8 +19,7 @@ namespace mgc::frontend {
 namespace {
 
 std::string refusalOf(const LayoutOption &option, const std::string &word) {
-  const std::string why = option.whyNot ? option.whyNot(word) : "";
-  return why.empty() ? "is not known" : why;
+  return option.whyNot && !option.whyNot(word).empty() ? option.whyNot(word) : "is not known";
 }
 
 // Fills a Layout field by field: the flag, else the file's default, else `chosen` because of `reason`.
@@ -506,19 +505,16 @@ void LayoutResolver::resolveFrozen() {
     layout.freeze = freezeText(*given(&LayoutOptions::freeze));
 }
 
-// Nothing is said of it unless something is asked for.
 void LayoutResolver::resolveRecomputation() {
+  const LayoutOptions asked = either(flags, defaults);
   for (auto field : {&LayoutOptions::recomputeGranularity, &LayoutOptions::recomputeMethod})
-    if (flags.*field || defaults.*field)
+    if (asked.*field)
       word(field);
-  if (flags.recomputeLayers || defaults.recomputeLayers)
+  if (asked.recomputeLayers)
     number(&LayoutOptions::recomputeLayers);
-  given(&LayoutOptions::recomputeModules);
-  given(&LayoutOptions::memory);
-  for (auto field :
-       {&LayoutOptions::recompute, &LayoutOptions::recomputeActivations, &LayoutOptions::moeLayerRecompute})
-    given(field);
-  resolveRecompute(model, either(flags, defaults), layout, problems);
+  given(&LayoutOptions::recomputeModules), given(&LayoutOptions::memory), given(&LayoutOptions::recompute);
+  given(&LayoutOptions::recomputeActivations), given(&LayoutOptions::moeLayerRecompute);
+  resolveRecompute(model, asked, layout, problems);
 }
 
 // Nothing is said of later tokens unless something is asked for.
@@ -570,10 +566,11 @@ static void refuseUnknownWords(const LayoutOptions &ofFile, const Supported &sup
     problems.hint("possible {}: {}{}", option.key(), listOf(possible), option.orFile);
   };
   for (const LayoutOption &option : layoutOptions()) {
+    if (!option.words)
+      continue;
     if (const auto *word = std::get_if<OptionField<std::string>>(&option.field); word && ofFile.**word)
       refuse(option, *(ofFile.**word));
-    if (const auto *words = std::get_if<OptionField<std::vector<std::string>>>(&option.field);
-        words && option.words && ofFile.**words)
+    if (const auto *words = std::get_if<OptionField<std::vector<std::string>>>(&option.field); words && ofFile.**words)
       for (const std::string &word : *(ofFile.**words))
         refuse(option, word);
   }

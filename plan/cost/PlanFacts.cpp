@@ -151,12 +151,42 @@ std::vector<double> sharesOf(std::vector<double> work) {
   return work.size() > 1 && sum > 0 ? work : std::vector<double>();
 }
 
+// "layer.full.forward" is of the block layer.
+std::string blockOf(const Program &program) { return program.name.substr(0, program.name.find('.')); }
+
+// By the forwards of the stage's chunks, in ascending order of layers.
+std::vector<LayerPolicy> policiesOf(const Plan &plan, const StagePlan &stage) {
+  std::map<std::string, std::map<int64_t, std::string>> policies; // by block and layer
+  std::map<std::string, bool> hasOther;
+  for (const Chunk &chunk : stage.chunks)
+    if (chunk.task == Task::forward)
+      for (const Call &call : expandedCalls(chunk)) {
+        const Program &program = plan.programs[call.program];
+        policies[blockOf(program)][call.instance] = program.policy;
+        hasOther[blockOf(program)] |= !program.policy.empty();
+      }
+  std::vector<LayerPolicy> out;
+  for (const auto &[block, layers] : policies)
+    for (const auto &[layer, policy] : layers)
+      if (!hasOther[block])
+        break;
+      else if (!out.empty() && out.back().block == block && out.back().policy == policy &&
+               out.back().layers.back().end == layer)
+        ++out.back().layers.back().end;
+      else if (!out.empty() && out.back().block == block && out.back().policy == policy)
+        out.back().layers.push_back({layer, layer + 1});
+      else
+        out.push_back({block, policy, {{layer, layer + 1}}});
+  return out;
+}
+
 StageFacts factsOf(const ParameterBindings &bindings, int64_t index, const WorkTotals &totals) {
   const Plan &plan = bindings.plan();
   const StagePlan &stage = plan.stages[index];
   StageFacts facts;
   facts.layers = layersOf(bindings, index, false);
   facts.encoderLayers = layersOf(bindings, index, true);
+  facts.policies = policiesOf(bindings.plan(), bindings.plan().stages[index]);
   facts.bytes = stage.bytes;
   facts.leastBytes = stage.leastBytes;
   facts.parameters = parametersOf(plan, index);

@@ -22,9 +22,16 @@ struct LayerRange {
   bool operator==(const LayerRange &) const = default;
 };
 
+// Layers of a block that have a policy of recomputation.
+struct LayerPolicy {
+  std::string block, policy; // "layer"; plan::Program::policy
+  std::vector<LayerRange> layers;
+};
+
 struct StageFacts {
   // In order, with other stages' layers between them; the first of the decoder where there is an encoder.
   std::vector<LayerRange> layers, encoderLayers;
+  std::vector<LayerPolicy> policies;                   // blocks of which some program has another than the standard one
   int64_t bytes = 0;                                   // size of a rank's allocation
   int64_t leastBytes = 0;                              // as plan::StagePlan
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance

@@ -96,7 +96,7 @@ template <typename V> constexpr void fields(V &v, Of<Scalar>) {
 
 template <typename V> constexpr void fields(V &v, Of<Program>) {
   required<&Program::name, &Program::segments, &Program::segmentBytes>(v);
-  optional<&Program::frame>(v);
+  optional<&Program::policy, &Program::frame>(v);
   required<&Program::instructions>(v);
   optional<&Program::repeats>(v);
 }
@@ -177,7 +177,7 @@ template <typename V> constexpr void fields(V &v, Of<Plan>) {
            &Plan::objective, &Plan::zigzag, &Plan::longestDocument>(v);
   required<&Plan::microBatchSize, &Plan::globalBatchSize, &Plan::microbatches, &Plan::vocabulary, &Plan::zero,
            &Plan::schedule, &Plan::virtualStages, &Plan::target, &Plan::dtype, &Plan::gradientType>(v);
-  optional<&Plan::optimizer, &Plan::settings>(v);
+  optional<&Plan::optimizer, &Plan::policiesAreCut, &Plan::settings>(v);
   required<&Plan::kernels, &Plan::parameters>(v);
   optional<&Plan::ignoredTensors>(v);
   required<&Plan::programs, &Plan::stages>(v);

@@ -22,7 +22,7 @@ def peak_of(plan):
 
 
 def seconds_of(session, config, layout):
-    """Of a step, as mgc explain predicts."""
+    """Seconds of a step, as mgc explain predicts."""
     explained = session.execute("mgc", "explain", session.compile(config, layout, 4), "--json")
     return json.loads(explained.stdout)["prediction"]["seconds"]
 

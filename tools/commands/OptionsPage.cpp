@@ -25,6 +25,8 @@ std::string valuesOf(const LayoutOption &option, const frontend::Supported &supp
     return option.hasNegation ? "switch; `" + option.negation() + "`" : "switch";
   if (std::holds_alternative<OptionField<std::vector<std::string>>>(option.field))
     return "words";
+  if (std::holds_alternative<OptionField<std::string>>(option.field))
+    return "text";
   if (option.most == std::numeric_limits<int64_t>::max())
     return "whole numbers";
   return fmt::format("{} to {}", option.least, option.most);

@@ -175,6 +175,21 @@ std::string workTable(const plan::Plan &plan, const std::vector<StageFacts> &sta
   return tableText(rows);
 }
 
+constexpr std::string_view kCutSearch =
+    "  --memory: there were more choices than were compared: others may take less time";
+
+// Layers by what they recompute, where some have another policy than the standard one; equal stages have one line.
+std::string recomputeText(const plan::Plan &plan, const std::vector<StageFacts> &stages) {
+  std::string text;
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    for (const cost::LayerPolicy &layers : stages[stage].policies)
+      text += fmt::format("  stage {}: {} {}: {}\n", stage, layers.block, layersText(layers.layers),
+                          layers.policy.empty() ? "standard" : layers.policy);
+  if (plan.policiesAreCut)
+    text += std::string(kCutSearch) + "\n";
+  return text.empty() ? "" : "\nrecomputed in backward (docs/memory.md)\n" + text;
+}
+
 // A column for each kind of memory that a stage has.
 std::string memoryTable(const std::vector<StageFacts> &stages) {
   std::vector<std::string> kinds;
@@ -232,6 +247,7 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
   say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\n{}", predictionText(plan, machine, step));
   say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
+  say(stdout, "{}", recomputeText(plan, facts.stages));
   if (const std::string traffic = trafficText(facts.stages); !traffic.empty())
     say(stdout, "\ntraffic, sent by a rank in a step\n{}", traffic);
   say(stdout,
@@ -278,6 +294,8 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
 }
 
 void mgc::tools::sayMemory(const plan::Plan &plan) {
+  if (plan.policiesAreCut)
+    say(stderr, "{}\n", kCutSearch.substr(2));
   auto memoryOf = [&](size_t stage) { return std::pair(plan.stages[stage].bytes, plan.stages[stage].leastBytes); };
   for (size_t first = 0, last = 0; first < plan.stages.size(); first = last + 1) {
     for (last = first; last + 1 < plan.stages.size() && memoryOf(last + 1) == memoryOf(first);)

@@ -44,7 +44,11 @@ Json jsonOf(const StageFacts &stage, const StageTime &time) {
                        {"ranks", one.ranks},
                        {"count", one.count},
                        {"bytes", one.bytes}});
+  Json policies = Json::array();
+  for (const LayerPolicy &layers : stage.policies)
+    policies.push_back({{"block", layers.block}, {"policy", layers.policy}, {"layers", jsonOf(layers.layers)}});
   return {{"layers", jsonOf(stage.layers)},
+          {"recompute", policies},
           {"encoder_layers", jsonOf(stage.encoderLayers)},
           {"bytes", stage.bytes},
           {"least_bytes", stage.leastBytes},

@@ -11,8 +11,8 @@
 namespace mgc::budget {
 namespace {
 
-constexpr size_t kMostPoints = 4096;  // of a chunk's frontier
-constexpr size_t kMostChoices = 4096; // of a stage
+constexpr size_t kMostPoints = 4096;  // points of a chunk's frontier
+constexpr size_t kMostChoices = 4096; // choices of a stage
 
 Seconds operator+(const Seconds &a, const Seconds &b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
 double sumOf(const Seconds &seconds) { return seconds[0] + seconds[1] + seconds[2]; }
@@ -51,7 +51,8 @@ struct Bounds {
 // The points of a chunk that fit and of which none is better in every way, by rising seconds.
 class Frontier {
 public:
-  Frontier(const Chunk &chunk, size_t number, const Bounds &bounds, Frames frames) : bounds_(bounds), number_(number) {
+  Frontier(const ChunkLayers &chunk, size_t number, const Bounds &bounds, Frames frames)
+      : bounds_(bounds), number_(number) {
     points_.push_back({chunk.kept, chunk.split, chunk.seconds});
     if (fits(points_[0]))
       last_.push_back(0);
@@ -64,7 +65,7 @@ public:
   bool isCut() const { return isCut_; }
   const Point &operator[](int point) const { return points_[point]; }
 
-  std::vector<std::vector<int64_t>> countsOf(int point, const Chunk &chunk) const {
+  std::vector<std::vector<int64_t>> countsOf(int point, const ChunkLayers &chunk) const {
     std::vector<std::vector<int64_t>> counts;
     for (const Layers &layers : chunk.layers)
       counts.emplace_back(layers.options.size(), 0);
@@ -93,7 +94,7 @@ private:
     std::ranges::stable_sort(
         made, {}, [](const Point &point) { return std::tuple(sumOf(point.seconds), point.kept, point.split); });
     drop(made, [](const Point &a, const Point &b) { return isAtMost(a.seconds, b.seconds); });
-    if (made.size() > kMostPoints) { // of those that take as long in all the smallest
+    if (made.size() > kMostPoints) { // the smallest of those that take as long in all
       isCut_ = true;
       drop(made, [](const Point &, const Point &) { return true; });
     }
@@ -131,24 +132,24 @@ private:
 };
 
 // Drops choices that take at least as long in every chunk as one before.
-std::vector<Choice> undominated(std::vector<Choice> choices) {
-  std::ranges::stable_sort(choices, {}, [](const Choice &choice) {
+std::vector<StageChoice> undominated(std::vector<StageChoice> choices) {
+  std::ranges::stable_sort(choices, {}, [](const StageChoice &choice) {
     double sum = 0;
     for (const Seconds &seconds : choice.seconds)
       sum += sumOf(seconds);
     return std::pair(sum, choice.bytes);
   });
-  std::vector<Choice> kept;
-  for (Choice &choice : choices)
-    if (std::ranges::none_of(kept, [&](const Choice &one) { return isAtMost(one.seconds, choice.seconds); }))
+  std::vector<StageChoice> kept;
+  for (StageChoice &choice : choices)
+    if (std::ranges::none_of(kept, [&](const StageChoice &one) { return isAtMost(one.seconds, choice.seconds); }))
       kept.push_back(std::move(choice));
   return kept;
 }
 
 // The bounds that frames of policies can have.
-std::vector<Frames> framesOf(const Stage &stage) {
+std::vector<Frames> framesOf(const StageLayers &stage) {
   std::set<int64_t> others = {stage.frame}, forward = {stage.forwardFrame};
-  for (const Chunk &chunk : stage.chunks)
+  for (const ChunkLayers &chunk : stage.chunks)
     for (const Layers &layers : chunk.layers)
       for (const Option &option : layers.options) {
         others.insert(std::max(stage.frame, option.frame));
@@ -164,7 +165,7 @@ std::vector<Frames> framesOf(const Stage &stage) {
 // The choices of a stage's chunks under bounds of its frames and of shared slots.
 class Combination {
 public:
-  Combination(const Stage &stage, Frames frames, const Bounds &bounds, std::vector<Choice> &out, bool &isCut)
+  Combination(const StageLayers &stage, Frames frames, const Bounds &bounds, std::vector<StageChoice> &out, bool &isCut)
       : stage_(stage), frames_(frames), bounds_(bounds), out_(out) {
     for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
       frontiers_.emplace_back(stage.chunks[chunk], chunk, bounds, frames);
@@ -196,7 +197,7 @@ private:
   }
 
   void emit(const std::vector<int64_t> &bytes) {
-    Choice choice;
+    StageChoice choice;
     choice.bytes = stage_.bytes + frames_.bytes() + (bytes.empty() ? 0 : std::ranges::max(bytes));
     for (size_t chunk = 0; chunk < points_.size(); ++chunk) {
       choice.counts.push_back(frontiers_[chunk].countsOf(points_[chunk], stage_.chunks[chunk]));
@@ -205,16 +206,16 @@ private:
     out_.push_back(std::move(choice));
   }
 
-  const Stage &stage_;
+  const StageLayers &stage_;
   const Frames frames_;
   const Bounds &bounds_;
-  std::vector<Choice> &out_;
+  std::vector<StageChoice> &out_;
   std::vector<Frontier> frontiers_;
   std::vector<int> points_;
 };
 
 // Sizes of slots that chunks may share: what one of them can keep. {0} where they share none.
-std::set<int64_t> slotSizes(const Stage &stage, const Bounds &bounds, Frames frames, int64_t Moment::*shared,
+std::set<int64_t> slotSizes(const StageLayers &stage, const Bounds &bounds, Frames frames, int64_t Moment::*shared,
                             int64_t Point::*size) {
   if (std::ranges::all_of(bounds.moments, [&](const Moment &moment) { return moment.*shared == 0; }))
     return {0};
@@ -225,8 +226,8 @@ std::set<int64_t> slotSizes(const Stage &stage, const Bounds &bounds, Frames fra
   return sizes;
 }
 
-void addChoices(const Stage &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
-                std::vector<Choice> &out, bool &isCut) {
+void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
+                std::vector<StageChoice> &out, bool &isCut) {
   Bounds bounds{way, capacity - stage.bytes - frames.bytes()};
   for (int64_t kept : slotSizes(stage, bounds, frames, &Moment::sharedKept, &Point::kept))
     for (int64_t split : slotSizes(stage, bounds, frames, &Moment::sharedSplit, &Point::split)) {
@@ -243,15 +244,20 @@ void addChoices(const Stage &stage, Frames frames, int64_t capacity, const std::
 
 } // namespace
 
-std::vector<Choice> choicesOf(const Stage &stage, int64_t capacity, bool &isCut) {
-  std::vector<Choice> all;
+std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut) {
+  std::vector<StageChoice> all;
   for (Frames frames : framesOf(stage))
     for (const std::vector<Moment> &way : stage.ways)
       addChoices(stage, frames, capacity, way, all, isCut);
   return undominated(std::move(all));
 }
 
-Choice smallest(const Stage &stage) {
+StageChoice smallest(const StageLayers &timed) {
+  StageLayers stage = timed; // in no time: of each sum only the smallest is left
+  for (ChunkLayers &chunk : stage.chunks)
+    for (Layers &layers : chunk.layers)
+      for (Option &option : layers.options)
+        option.seconds = {};
   bool isCut = false;
   int64_t low = 0, high = 1;
   while (choicesOf(stage, high, isCut).empty())
@@ -263,7 +269,7 @@ Choice smallest(const Stage &stage) {
   return choicesOf(stage, high, isCut).front();
 }
 
-Selection select(const std::vector<std::vector<Choice>> &stages,
+Selection select(const std::vector<std::vector<StageChoice>> &stages,
                  const std::function<double(const std::vector<std::vector<Seconds>> &)> &stepSeconds,
                  int64_t mostTried) {
   struct Node {
@@ -274,9 +280,9 @@ Selection select(const std::vector<std::vector<Choice>> &stages,
     }
   };
   std::vector<std::vector<Seconds>> least;
-  for (const std::vector<Choice> &choices : stages) {
+  for (const std::vector<StageChoice> &choices : stages) {
     least.push_back(choices.front().seconds);
-    for (const Choice &choice : choices)
+    for (const StageChoice &choice : choices)
       for (size_t chunk = 0; chunk < choice.seconds.size(); ++chunk)
         for (size_t task = 0; task < choice.seconds[chunk].size(); ++task)
           least.back()[chunk][task] = std::min(least.back()[chunk][task], choice.seconds[chunk][task]);

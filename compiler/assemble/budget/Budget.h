@@ -34,36 +34,36 @@ struct Layers { // equal ones
   std::vector<Option> options;
 };
 
-struct Chunk {
+struct ChunkLayers {
   std::vector<Layers> layers;
-  int64_t kept = 0, split = 0; // of what has no choice
+  int64_t kept = 0, split = 0; // bytes of what has no choice
   Seconds seconds = {};        // likewise
 };
 
 // Slots that live at one time.
 struct Moment {
-  int64_t bytes = 0;                       // of buffers that no policy changes
+  int64_t bytes = 0;                       // bytes of buffers that no policy changes
   std::vector<int64_t> kept, split;        // by chunk
-  int64_t sharedKept = 0, sharedSplit = 0; // of all chunks together: as large as the largest
+  int64_t sharedKept = 0, sharedSplit = 0; // slots of all chunks together: as large as the largest
 };
 
-struct Stage {
+struct StageLayers {
   int64_t bytes = 0;                   // memory but for what lives from a task to another and frames
   int64_t frame = 0, forwardFrame = 0; // the largest of what has no choice
-  std::vector<Chunk> chunks;
+  std::vector<ChunkLayers> chunks;
   std::vector<std::vector<Moment>> ways; // in which buffers can be placed: all moments of each
 };
 
-struct Choice {
+struct StageChoice {
   std::vector<std::vector<std::vector<int64_t>>> counts; // [chunk][layers][option]
   std::vector<Seconds> seconds;                          // by chunk
-  int64_t bytes = 0;                                     // of the stage
+  int64_t bytes = 0;                                     // bytes of the stage
 };
 
 // Choices of at most so many bytes of which none takes at least as long in every task as another; those of fewer seconds in all
 // come first. None: nothing fits. isCut is set where there are too many: then those with few seconds in all are left.
-std::vector<Choice> choicesOf(const Stage &stage, int64_t capacity, bool &isCut);
-Choice smallest(const Stage &stage);
+std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut);
+StageChoice smallest(const StageLayers &stage);
 
 // One choice of each stage's: the least stepSeconds([stage][chunk]), which must not fall when a second rises.
 struct Selection {
@@ -71,7 +71,7 @@ struct Selection {
   double seconds = 0;
   bool isCut = false; // not all that could be better was tried
 };
-Selection select(const std::vector<std::vector<Choice>> &stages,
+Selection select(const std::vector<std::vector<StageChoice>> &stages,
                  const std::function<double(const std::vector<std::vector<Seconds>> &)> &stepSeconds,
                  int64_t mostTried);
 

@@ -1,4 +1,5 @@
 // Options of recomputation: what they set, and what contradicts.
+#include "dialects/mg/training/MemorySize.h"
 #include "test/frontend/layout/LayoutCases.h"
 
 using namespace mgc;
@@ -37,6 +38,34 @@ TEST(LayoutRecompute, Full) {
   EXPECT_EQ(full.recompute, RecomputeGranularity::full);
   EXPECT_EQ(full.recomputeMethod, RecomputeMethod::block);
   EXPECT_EQ(full.recomputeLayers, 2);
+}
+
+TEST(LayoutRecompute, Memory) {
+  EXPECT_EQ(layout(tinyGpt2(), {.memory = "22GiB"}).memory, "22GiB");
+  const std::string possible = "\n  possible: bytes (80GB, 22GiB, 512MiB), or a part of the device's memory (90%)";
+  for (const auto &[text, why] :
+       std::vector<std::pair<std::string, std::string>>{{"0", "0 is not from 1 byte to 4 EiB"},
+                                                        {"-3", "-3 is not from 1 byte to 4 EiB"},
+                                                        {"1e30GB", "1e30GB is not from 1 byte to 4 EiB"},
+                                                        {"nan", "'nan' is no size"},
+                                                        {"GB", "'GB' is no size"},
+                                                        {"", "'' is no size"},
+                                                        {"80gigabytes", "'80gigabytes' has no unit that is known"},
+                                                        {"80 GB x", "'80 GB x' has no unit that is known"},
+                                                        {"0%", "0% is not above 0 and at most 100 %"},
+                                                        {"101%", "101% is not above 0 and at most 100 %"}})
+    EXPECT_EQ(errorOf(tinyGpt2(), {.memory = text}), "config.json: --memory " + why + possible);
+  EXPECT_EQ(errorOf(tinyGpt2(), {.recomputeActivations = true, .memory = "1GB"}).substr(0, 70),
+            "config.json: --memory 1GB with an option of what is recomputed: it cho");
+}
+
+TEST(LayoutRecompute, SizesOfMemory) {
+  const auto bytesOf = [](std::string_view text) { return parseMemorySize(text)->bytes; };
+  EXPECT_EQ(bytesOf("1000"), 1000);
+  EXPECT_EQ(bytesOf("80GB"), 80'000'000'000);
+  EXPECT_EQ(bytesOf("1.5 KiB"), 1536);
+  EXPECT_EQ(bytesOf("2TiB"), int64_t(2) << 40);
+  EXPECT_EQ(parseMemorySize("90%")->share, 0.9);
 }
 
 TEST(LayoutRecompute, WhatIsAlwaysRecomputedIsSaid) {

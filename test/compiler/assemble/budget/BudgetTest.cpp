@@ -18,10 +18,10 @@ public:
   }
   int64_t from(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
 
-  Stage stage(int64_t chunks, bool split) {
-    Stage stage{from(0, 50), from(0, 8), from(0, 3), {}, {}};
+  StageLayers stage(int64_t chunks, bool split) {
+    StageLayers stage{from(0, 50), from(0, 8), from(0, 3), {}, {}};
     for (int64_t c = 0; c < chunks; ++c) {
-      Chunk chunk;
+      ChunkLayers chunk;
       chunk.kept = from(0, 5);
       chunk.seconds = seconds(0, 4);
       for (int64_t kinds = from(1, 2); kinds > 0; --kinds) {
@@ -56,7 +56,7 @@ private:
 };
 
 // Calls `visit` with the options of all layers of all chunks, one after the other.
-template <typename Visit> void forEachAssignment(const Stage &stage, Visit visit) {
+template <typename Visit> void forEachAssignment(const StageLayers &stage, Visit visit) {
   std::vector<std::pair<size_t, const Layers *>> layers; // chunk
   for (size_t c = 0; c < stage.chunks.size(); ++c)
     for (const Layers &kind : stage.chunks[c].layers)
@@ -75,7 +75,7 @@ struct Outcome {
   std::vector<Seconds> seconds;
 };
 
-std::vector<Outcome> outcomesOf(const Stage &stage) {
+std::vector<Outcome> outcomesOf(const StageLayers &stage) {
   std::vector<Outcome> all;
   forEachAssignment(stage, [&](const auto &layers, const auto &chosen) {
     const size_t count = stage.chunks.size();
@@ -117,23 +117,23 @@ bool isAtMost(const std::vector<Seconds> &a, const std::vector<Seconds> &b) {
 TEST(Budget, ChoicesAreThoseThatNoOtherIsBelowOf) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Draw draw(seed);
-    const Stage stage = draw.stage(1 + int64_t(seed % 2), seed % 3 == 0);
+    const StageLayers stage = draw.stage(1 + int64_t(seed % 2), seed % 3 == 0);
     const std::vector<Outcome> all = outcomesOf(stage);
     const auto [least, most] = std::ranges::minmax(all, {}, &Outcome::bytes);
     EXPECT_EQ(smallest(stage).bytes, least.bytes) << seed;
     for (int64_t capacity : {least.bytes - 1, least.bytes, draw.from(least.bytes, most.bytes), most.bytes}) {
       bool isCut = false;
-      const std::vector<Choice> choices = choicesOf(stage, capacity, isCut);
+      const std::vector<StageChoice> choices = choicesOf(stage, capacity, isCut);
       EXPECT_FALSE(isCut) << seed;
       EXPECT_EQ(choices.empty(), capacity < least.bytes) << seed;
-      for (const Choice &choice : choices)
+      for (const StageChoice &choice : choices)
         EXPECT_LE(choice.bytes, capacity) << seed;
       for (const Outcome &outcome : all) // something at least as fast is among the choices
         if (outcome.bytes <= capacity)
           EXPECT_TRUE(
-              std::ranges::any_of(choices, [&](const Choice &c) { return isAtMost(c.seconds, outcome.seconds); }))
+              std::ranges::any_of(choices, [&](const StageChoice &c) { return isAtMost(c.seconds, outcome.seconds); }))
               << seed << ", capacity " << capacity;
-      for (const Choice &choice : choices) // and each choice exists
+      for (const StageChoice &choice : choices) // and each choice exists
         EXPECT_TRUE(std::ranges::any_of(
             all, [&](const Outcome &o) { return o.bytes <= capacity && o.seconds == choice.seconds; }))
             << seed << ", capacity " << capacity;
@@ -164,10 +164,10 @@ TEST(Budget, SelectsTheLeastStep) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Draw draw(1000 + seed);
     const int64_t chunks = 1 + int64_t(seed % 2);
-    std::vector<std::vector<Choice>> choices;
+    std::vector<std::vector<StageChoice>> choices;
     std::vector<std::vector<Outcome>> fitting;
     for (int64_t s = 0; s < 2; ++s) {
-      const Stage stage = draw.stage(chunks, seed % 3 == 0);
+      const StageLayers stage = draw.stage(chunks, seed % 3 == 0);
       std::vector<Outcome> all = outcomesOf(stage);
       const auto [least, most] = std::ranges::minmax(all, {}, &Outcome::bytes);
       const int64_t capacity = draw.from(least.bytes, most.bytes);
@@ -191,10 +191,10 @@ TEST(Budget, SelectsTheLeastStep) {
   }
 }
 
-// Of two choices neither is the least in both chunks, so that the bound promises more than there is.
+// Neither of two choices is the least in both chunks, so that the bound promises more than there is.
 TEST(Budget, ASearchThatIsCutSaysSo) {
-  const Choice first{{}, {{1, 1, 0}, {4, 4, 0}}, 0}, second{{}, {{4, 4, 0}, {1, 1, 0}}, 0};
-  const std::vector<std::vector<Choice>> choices(2, {first, second});
+  const StageChoice first{{}, {{1, 1, 0}, {4, 4, 0}}, 0}, second{{}, {{4, 4, 0}, {1, 1, 0}}, 0};
+  const std::vector<std::vector<StageChoice>> choices(2, {first, second});
   EXPECT_FALSE(select(choices, pathOf, 100).isCut);
   const Selection cut = select(choices, pathOf, 1);
   EXPECT_TRUE(cut.isCut);
