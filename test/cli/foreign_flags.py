@@ -25,7 +25,7 @@ WORDS = {
     "Hugging Face": {
         "max_steps": "mgrun PLAN --train-iters", "num_train_epochs": "--train-samples", "epochs": "--train-samples",
         "learning_rate": "mgrun PLAN --lr", "output_dir": "mgrun PLAN --save", "per_device_train_batch_size": "mgc compile --mbs",
-        "gradient_accumulation_steps": "mgc compile --gbs", "gradient_checkpointing": "no switch for recomputation",
+        "gradient_accumulation_steps": "mgc compile --gbs", "gradient_checkpointing": "mgc compile --recompute-granularity full",
         "fsdp": "mgc compile --dp N --zero 3", "deepspeed": "mgc compile --dp N --zero 1", "precision": "mgc compile --dtype",
         "report_to": "--tensorboard-dir", "resume_from_checkpoint": "mgrun PLAN --load", "optim": "mgc compile --optimizer",
         "warmup_steps": "--lr-warmup-iters", "warmup_ratio": "--lr-warmup-fraction", "lr_scheduler_type": "--lr-decay-style",
@@ -36,7 +36,7 @@ WORDS = {
         "load_best_model_at_end": "--save-best", "early_stopping_patience": "--early-stop", "packing": "--reset-attention-mask"},
     "DeepSpeed": {
         "zero_optimization": "mgc compile --zero 0, 1, 2 or 3", "zero_stage": "mgc compile --zero 0, 1, 2 or 3", "zero_optimization.stage": "--zero",
-        "offload_optimizer": "offloading", "offload_param": "offloading", "activation_checkpointing": "no switch for recomputation",
+        "offload_optimizer": "offloading", "offload_param": "offloading", "activation_checkpointing": "mgc compile --recompute-granularity full",
         "train_micro_batch_size_per_gpu": "mgc compile --mbs", "gradient_clipping": "--clip-grad", "num_gpus": "torchrun",
         "deepspeed_config": "mgc compile --zero 1"},
     "torchtitan": {
@@ -44,7 +44,7 @@ WORDS = {
         "local_batch_size": "mgc compile --mbs", "training.local_batch_size": "mgc compile --mbs",
         "parallelism.tensor_parallel_degree": "mgc compile --tp", "pipeline_parallel_degree": "mgc compile --pp",
         "context_parallel_degree": "mgc compile --cp", "data_parallel_shard_degree": "mgc compile --dp N --zero 3",
-        "data_parallel_replicate_degree": "mgc compile --dp", "compile": "always on", "activation_checkpoint.mode": "recomputation",
+        "data_parallel_replicate_degree": "mgc compile --dp", "compile": "always on", "activation_checkpoint.mode": "mgc compile --recompute-granularity full",
         "checkpoint.interval": "--save-interval", "max_norm": "--clip-grad"},
     "PyTorch Lightning": {"accumulate_grad_batches": "mgc compile --gbs", "devices": "mgc compile --dp", "max_time": "--exit-duration", "patience": "--early-stop"},
     "Axolotl": {"train_on_inputs": "--sft-learn", "sample_packing": "--reset-attention-mask", "val_set_size": "--valid-data"},

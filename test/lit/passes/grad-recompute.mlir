@@ -62,8 +62,8 @@
 // A block of two policies has functions for both; what is no layer has one.
 // BLOCK: func.func @layer.forward({{.*}} attributes {mg.block = "layer", mg.pass = "forward", mg.stack = "decoder"}
 // BLOCK: func.func @layer.backward({{.*}} attributes {mg.block = "layer", mg.pass = "backward"}
-// BLOCK: func.func @layer.full.forward({{.*}} attributes {mg.block = "layer.full", mg.pass = "forward", mg.stack = "decoder", mg.variant_of = "layer"}
-// BLOCK: func.func @layer.full.backward({{.*}} attributes {mg.block = "layer.full", mg.pass = "backward"}
+// BLOCK: func.func @layer.full.forward({{.*}} attributes {mg.block = "layer.full", mg.pass = "forward", mg.policy = "full", mg.stack = "decoder", mg.variant_of = "layer"}
+// BLOCK: func.func @layer.full.backward({{.*}} attributes {mg.block = "layer.full", mg.pass = "backward", mg.policy = "full"}
 // BLOCK: func.func @bridge.forward
 // BLOCK: func.func @bridge.backward
 // BLOCK-NOT: @bridge.full
