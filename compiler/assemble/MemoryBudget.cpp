@@ -75,17 +75,15 @@ public:
     MGC_TRY(place_(decisions_));
     describeStages();
     bounds_.assign(stages_.size(), budget_);
-    for (int64_t round = 0; round < kMostRounds; ++round) {
-      MGC_TRY(choose());
+    for (int64_t round = 0; round <= kMostRounds; ++round) {
+      MGC_TRY(choose(round == kMostRounds));
       MGC_TRY(place_(decisions_));
-      if (!lowerBounds())
+      if (!exceeds())
         return Status::ok();
+      if (!lowerBounds())
+        break;
     }
-    for (size_t s = 0; s < stages_.size(); ++s) // the last that there is
-      if (bounds_[s] < budget_)
-        apply(s, budget::smallest(stages_[s]));
-    MGC_TRY(place_(decisions_));
-    return lowerBounds() ? refuse() : Status::ok();
+    return refuse();
   }
 
 private:
@@ -243,13 +241,16 @@ private:
   }
 
   // --- Choices
-  // Where nothing is within the bound of a stage, its smallest choice.
-  Status choose() {
+  // Where nothing is within the bound of a stage, and at last where a bound was lowered, its smallest choice.
+  Status choose(bool isLast) {
     std::vector<std::vector<budget::StageChoice>> choices;
+    isSmallest_.assign(stages_.size(), false);
     for (size_t s = 0; s < stages_.size(); ++s) {
       choices.push_back(budget::choicesOf(stages_[s], bounds_[s], decisions_.policiesAreCut));
-      if (choices.back().empty())
+      if (choices.back().empty() || (isLast && bounds_[s] < budget_)) {
         choices.back() = {budget::smallest(stages_[s])};
+        isSmallest_[s] = true;
+      }
     }
     const bool areGiven = llvm::all_of(choices, [](const auto &ofStage) { return ofStage.size() == 1; });
     budget::Selection selection{std::vector<size_t>(choices.size(), 0)};
@@ -269,17 +270,21 @@ private:
     return Status::ok();
   }
 
-  // The first layers of a class recompute most.
+  // The first layers of a class keep least.
   void apply(size_t number, const budget::StageChoice &choice) {
     StageDecisions &stage = decisions_.stages[number];
     const std::vector<std::vector<LayerClass>> &classes = classes_[number];
     for (size_t c = 0; c < stage.chunks.size(); ++c) {
       std::vector<Instance> instances = stage.chunks[c].instances();
       for (auto [layers, counts] : llvm::zip(classes[c], choice.counts[c])) {
-        size_t next = 0;
-        for (size_t option = counts.size(); option-- > 0;)
-          for (int64_t n = 0; n < counts[option]; ++n)
-            instances[layers.instances[next++]].block = layers.variants[option];
+        std::vector<const ModelBlock *> variants;
+        for (auto [variant, count] : llvm::zip(layers.variants, counts))
+          variants.insert(variants.end(), size_t(count), variant);
+        llvm::stable_sort(variants, [](const ModelBlock *a, const ModelBlock *b) {
+          return ChunkLayout::keptBytes(*a) < ChunkLayout::keptBytes(*b);
+        });
+        for (auto [i, variant] : llvm::zip(layers.instances, variants))
+          instances[i].block = variant;
       }
       stage.chunks[c] = ChunkLayout(std::move(instances));
     }
@@ -299,15 +304,21 @@ private:
         takesMost - decisions_.stages.begin(), most, most - budget_, budget_, training_.memory, most);
   }
 
-  // Whether some stage, as it is placed, takes more than the budget: from now on it has a choice that should take less.
+  bool exceeds(const StageDecisions &stage) const { return stage.memory.bytes > budget_; }
+  bool exceeds() const {
+    return llvm::any_of(decisions_.stages, [&](const StageDecisions &stage) { return exceeds(stage); });
+  }
+
+  // Stages that take more than the budget as they are placed have from now on choices that should take less. False: one of
+  // them has the smallest.
   bool lowerBounds() {
-    bool isLowered = false;
+    bool areAllLowered = true;
     for (auto [s, stage] : llvm::enumerate(decisions_.stages))
-      if (stage.memory.bytes > budget_) {
+      if (exceeds(stage)) {
         bounds_[s] = std::min(bounds_[s], chosen_[s]) - 1;
-        isLowered = true;
+        areAllLowered &= !isSmallest_[s];
       }
-    return isLowered;
+    return areAllLowered;
   }
 
   Decisions &decisions_;
@@ -319,6 +330,7 @@ private:
   std::vector<std::vector<std::vector<LayerClass>>> classes_; // by stage and chunk
   std::vector<budget::StageLayers> stages_;
   std::vector<int64_t> bounds_, chosen_; // by stage: bytes that are allowed, and those of the choice
+  std::vector<bool> isSmallest_;         // by stage: the choice
 };
 
 } // namespace

@@ -41,10 +41,12 @@ struct EvaluatePass : mgc::impl::EvaluateBase<EvaluatePass> {
       module.emitError() << "is in phase " << phase.getValue() << "; expected phase import";
       return signalPassFailure();
     }
-    if (TrainingSettings training = trainingOf(module); !training.reshardsAfterForward) {
-      training.reshardsAfterForward = true; // there is no backward that they would stay for
-      module->setAttr(kTrainingAttr, TrainingAttr::get(&getContext(), training));
-    }
+    TrainingSettings training =
+        trainingOf(module); // there is no backward, for which values would stay, or that recomputed some
+    training.reshardsAfterForward = true;
+    training.recompute = RecomputeGranularity::standard;
+    training.memory.clear();
+    module->setAttr(kTrainingAttr, TrainingAttr::get(&getContext(), training));
     for (auto block : module.getOps<func::FuncOp>()) {
       for (unsigned i = 0; i < block.getNumArguments(); ++i)
         if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr))

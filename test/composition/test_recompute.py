@@ -2,6 +2,9 @@
 # Recomputation (compiler/grad/Recompute.h): which values a backward makes again changes no bit of what is trained, and what is saved
 # is what the policy says.
 
+import collections
+import re
+
 import models
 from harness import assert_same_bits, main
 from models import DROPOUT, GLM4_MOE, GPT2, LLAMA, QWEN3, QWEN3_MOE
@@ -62,6 +65,26 @@ def layers_of(plan, chunk):
         count = next((repeat["count"] for repeat in chunk.get("repeats", []) if repeat["begin"] <= chunk["calls"].index(call) < repeat["end"]), 1)
         names += [plan["programs"][call["program"]]["name"].rsplit(".", 1)[0]] * count
     return [name for name in names if name.startswith("layer")]
+
+
+def costly_ops(session, config, layout, half):
+    """How many products, attentions and exchanges a half of a layer's backward has."""
+    text = session.compile(config, layout, to="grad")
+    body = text.split(f"func.func @layer.{half}(")[1].split("func.func @")[0]
+    return collections.Counter(re.findall(r"mg\.(einsum|attention|grouped_einsum|dispatch|combine) ", body))
+
+
+# Of a backward in two halves the first recomputes, and hands on what the second reads.
+def test_second_halves_repeat_nothing(session):
+    for config in (GPT2, LLAMA, QWEN3_MOE, GLM4_MOE):
+        layout = "--pp 2 --schedule zb-h1 --mbs 1"
+        standard = costly_ops(session, config, layout, "weight")
+        for policy in policies_of(config):
+            found = costly_ops(session, config, f"{layout} {policy}", "weight")
+            assert not found - standard, (config["model_type"], policy, found, standard)
+        repeated = costly_ops(session, config, f"{layout} {FULL}", "input") - costly_ops(session, config, layout, "input")
+        products = 2 if "num_experts_per_tok" not in config else 4 if config.get("n_shared_experts") else 3  # all but the last ones
+        assert repeated["attention"] == 1 and repeated["einsum"] + repeated["grouped_einsum"] >= products, (config["model_type"], repeated)
 
 
 # The first N of each stage, and of each virtual stage, as Megatron-LM counts them.

@@ -121,9 +121,11 @@ def random_later_tokens(r, model):
 
 
 def random_policy(r, model):
-    """Flags of what backward recomputes; sometimes of a module that the model lacks."""
+    """Flags of what backward recomputes, or of the memory by which that is chosen; sometimes of a module that the model lacks."""
     if r.random() < 0.3:
         return []
+    if r.random() < 0.3:
+        return [f"--memory={int(2 ** r.uniform(16, 22))}"]
     full = ["--recompute-granularity=full", f"--recompute-method={r.choice(['uniform', 'block', 'block'])}"]
     if r.random() < 0.5:
         return [*full, f"--recompute-num-layers={1 if full[1].endswith('uniform') else r.choice([1, 2, 3])}"]
@@ -343,11 +345,16 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
         verdict = "equal"
         if many is None:
             return "wrong", f"{label}\n  {message}"
+        if least := many == "refused" and re.search(r"possible: --memory (\d+)", message):
+            flags = [f"--memory={least[1]}" if flag.startswith("--memory=") else flag for flag in flags]
+            many, message = train(binaries, where, "least", flags)
+            if many is None or many == "refused":
+                return "wrong", f"{label}\n  --memory={least[1]} does not work: {message}"
         if many == "refused":
             works = re.search(r"a layout that works: (.*)", message)
             if not works:
                 return "wrong", f"{label}\n  names no alternative: {message}"
-            flags = re.sub(r"--((target|(grad-)?dtype) \S+|fp32-residual-connection)", "", works[1]).split()
+            flags = re.sub(r"--((target|memory|(grad-)?dtype) \S+|fp32-residual-connection)", "", works[1]).split()
             many, message = train(binaries, where, "alternative", flags + more)
             if many is None or many == "refused":
                 return "wrong", f"{label}\n  the alternative {' '.join(flags)} does not work: {message}"

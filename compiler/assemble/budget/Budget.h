@@ -1,6 +1,6 @@
 // A policy for each layer of a pipeline, so that every stage fits into its memory and the step is shortest. In: what each policy
 // of a layer keeps and takes. Out: how many layers have which policy. No byte is rounded, and no choice is greedy: reference
-// solutions by exhaustive search are the same (test/compiler/assemble/BudgetTest.cpp).
+// solutions by exhaustive search are the same (test/compiler/assemble/budget/BudgetTest.cpp).
 //
 // Bytes of a stage: the largest frame, and the most that lives at one time of what chunks keep: slots x what layers of a chunk keep
 // of a microbatch, or where chunks share slots these x the most that one keeps. So for each bound of frames, and of shared slots,
