@@ -74,7 +74,7 @@ def costly_ops(session, config, layout, half):
     return collections.Counter(re.findall(r"mg\.(einsum|attention|grouped_einsum|dispatch|combine) ", body))
 
 
-# Of a backward in two halves the first recomputes, and hands on what the second reads.
+# The first half of a backward recomputes, and hands on what the second reads.
 def test_second_halves_repeat_nothing(session):
     for config in (GPT2, LLAMA, QWEN3_MOE, GLM4_MOE):
         layout = "--pp 2 --schedule zb-h1 --mbs 1"
