@@ -50,6 +50,9 @@ def test_experts_are_chosen_once(session):
             "--tp 2 --ep 2 --etp 1 --moe-token-dispatcher-type alltoall --mbs 1 --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 1",
             "--dp 2 --pp 2 --schedule zb-h1 --ep 2 --moe-expert-capacity-factor 0.4 --mbs 1")]):
         assert_same_whatever_is_saved(session, config, layout, [f"{SELECTIVE} moe", FULL])
+        half = "input" if "zb-h1" in layout else "backward"
+        text = session.compile(config, f"{layout} {FULL}", to="grad").split(f"func.func @layer.{half}(")[1].split("func.func @")[0]
+        assert "mg.route_grad" in text and not re.search(r"mg\.(route|drop) ", text), (config["model_type"], layout)
 
 
 def test_frozen_layers_and_later_tokens(session):
