@@ -192,7 +192,12 @@ Value GpuEmitter::loadWords(Value base, Element element, int64_t width) {
   if (element != Element::bf16)
     return LLVM::LoadOp::create(b_, loc_, vectorType(element, width), base, alignment);
   auto type = VectorType::get({width / 2}, b_.getI32Type());
-  Value words = LLVM::LoadOp::create(b_, loc_, type, base, alignment);
+  return unpacked(LLVM::LoadOp::create(b_, loc_, type, base, alignment));
+}
+
+Value GpuEmitter::unpacked(Value words) {
+  auto type = cast<VectorType>(words.getType());
+  const int64_t width = 2 * type.getDimSize(0);
   Value first = arith::ShLIOp::create(b_, loc_, words, constantOf(type, 16));
   Value second = arith::AndIOp::create(b_, loc_, words, constantOf(type, double(0xffff0000)));
   SmallVector<int64_t> order;
@@ -202,22 +207,30 @@ Value GpuEmitter::loadWords(Value base, Element element, int64_t width) {
   return arith::BitcastOp::create(b_, loc_, vectorType(Element::f32, width), bits);
 }
 
+Value GpuEmitter::packed(Value value) {
+  const int64_t width = cast<VectorType>(value.getType()).getDimSize(0);
+  Values words;
+  for (int64_t pair = 0; pair < width / 2; ++pair) {
+    Value first = vector::ExtractOp::create(b_, loc_, value, ArrayRef<int64_t>{2 * pair});
+    Value second = vector::ExtractOp::create(b_, loc_, value, ArrayRef<int64_t>{2 * pair + 1});
+    Value both = LLVM::CallIntrinsicOp::create(b_, loc_, VectorType::get({2}, b_.getBF16Type()),
+                                               b_.getStringAttr("llvm.nvvm.ff2bf16x2.rn"), ValueRange{second, first})
+                     .getResult(0);
+    words.push_back(LLVM::BitcastOp::create(b_, loc_, b_.getI32Type(), both));
+  }
+  return vector::FromElementsOp::create(b_, loc_, VectorType::get({width / 2}, b_.getI32Type()), words);
+}
+
 void GpuEmitter::storeWords(Value base, Element element, Value value) {
   const int64_t width = cast<VectorType>(value.getType()).getDimSize(0);
   const unsigned alignment = unsigned(alignmentOf(element, width));
-  if (element == Element::bf16) {
-    Values words;
-    for (int64_t pair = 0; pair < width / 2; ++pair) {
-      Value first = vector::ExtractOp::create(b_, loc_, value, ArrayRef<int64_t>{2 * pair});
-      Value second = vector::ExtractOp::create(b_, loc_, value, ArrayRef<int64_t>{2 * pair + 1});
-      Value both = LLVM::CallIntrinsicOp::create(b_, loc_, VectorType::get({2}, b_.getBF16Type()),
-                                                 b_.getStringAttr("llvm.nvvm.ff2bf16x2.rn"), ValueRange{second, first})
-                       .getResult(0);
-      words.push_back(LLVM::BitcastOp::create(b_, loc_, b_.getI32Type(), both));
-    }
-    value = vector::FromElementsOp::create(b_, loc_, VectorType::get({width / 2}, b_.getI32Type()), words);
-  }
-  LLVM::StoreOp::create(b_, loc_, value, base, alignment);
+  LLVM::StoreOp::create(b_, loc_, element == Element::bf16 ? packed(value) : value, base, alignment);
+}
+
+// Packed as they are stored, values take half of the registers until they are read.
+Value GpuEmitter::rounded(Value value) {
+  auto lanes = dyn_cast<VectorType>(value.getType());
+  return lanes && lanes.getDimSize(0) % 2 == 0 ? unpacked(packed(value)) : KernelEmitter::rounded(value);
 }
 
 // The GPU rounds by itself.

@@ -45,6 +45,10 @@ private:
   mlir::Value toMemory(Element element, mlir::Value value) override;
   mlir::Value loadWords(mlir::Value base, Element element, int64_t width);
   void storeWords(mlir::Value base, Element element, mlir::Value value);
+  // Pairs of bf16 in words of i32, from and to f32.
+  mlir::Value packed(mlir::Value value);
+  mlir::Value unpacked(mlir::Value words);
+  mlir::Value rounded(mlir::Value value) override;
   mlir::Value elementAddress(mlir::Value base, Element element, int64_t number);
 
   // --- EmitGpuThreads.cpp: positions (i32, or i64 where there are too many), pieces, threads that work together

@@ -91,10 +91,15 @@ private:
     return widest ? widest : 4;
   }
 
+  // Rounded values wait, packed, while expensive ones are computed of them.
   int64_t unrollFor(int64_t flightBytes, int64_t most) const {
     int64_t bytes = 0;
     for (Node stream : streams())
       bytes += bytesOf(graph_[graph_[stream].operand].element) * shape_.width;
+    for (int id = 0; id < int(graph_.nodes().size()) && costlyFlops() > 0; ++id)
+      if (const RowGraph::NodeInfo &node = graph_[Node{id}];
+          layout_.isUsed({id}) && layout_.varies({id}) && node.kind == Kind::map && !node.body)
+        bytes += bytesOf(Element::bf16) * shape_.width;
     return std::clamp<int64_t>(flightBytes / std::max<int64_t>(bytes, 4), 1, most);
   }
 

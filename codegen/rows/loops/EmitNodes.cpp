@@ -147,7 +147,7 @@ Value KernelEmitter::uniformIndex(const RowGraph::NodeInfo &info) {
 Value KernelEmitter::map(Node node, ValueRange arguments) {
   const RowGraph::NodeInfo &info = graph_[node];
   if (!info.body)
-    return fromMemory(Element::bf16, toMemory(Element::bf16, arguments[0]));
+    return rounded(arguments[0]);
   Type expected = elementType(info.element);
   if (!arguments.empty())
     if (auto shaped = dyn_cast<VectorType>(arguments[0].getType()))

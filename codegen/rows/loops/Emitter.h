@@ -35,6 +35,8 @@ protected:
   // From and to memory's type, or a vector of it.
   virtual mlir::Value fromMemory(Element element, mlir::Value value);
   virtual mlir::Value toMemory(Element element, mlir::Value value);
+  // The f32 value as memory of bf16 keeps it.
+  virtual mlir::Value rounded(mlir::Value value) { return fromMemory(Element::bf16, toMemory(Element::bf16, value)); }
   // The value that an earlier pass has kept; null: it is computed.
   virtual mlir::Value keptValue(Node, const Lanes &) { return {}; }
 
