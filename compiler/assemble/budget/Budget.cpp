@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -11,8 +10,10 @@
 namespace mgc::budget {
 namespace {
 
-constexpr size_t kMostPoints = 4096;  // points of a chunk's frontier
-constexpr size_t kMostChoices = 4096; // choices of a stage
+constexpr size_t kMostPoints = 256;    // points of a chunk's frontier
+constexpr size_t kMostSlotSizes = 64;  // sizes of a slot that chunks share
+constexpr size_t kMostCombined = 4096; // choices before those that others are below of are dropped
+constexpr size_t kMostChoices = 1024;  // choices of a stage
 
 Seconds operator+(const Seconds &a, const Seconds &b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
 double sumOf(const Seconds &seconds) { return seconds[0] + seconds[1] + seconds[2]; }
@@ -166,7 +167,7 @@ std::vector<Frames> framesOf(const StageLayers &stage) {
 class Combination {
 public:
   Combination(const StageLayers &stage, Frames frames, const Bounds &bounds, std::vector<StageChoice> &out, bool &isCut)
-      : stage_(stage), frames_(frames), bounds_(bounds), out_(out) {
+      : stage_(stage), frames_(frames), bounds_(bounds), out_(out), isCut_(isCut) {
     for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
       frontiers_.emplace_back(stage.chunks[chunk], chunk, bounds, frames);
     for (const Frontier &frontier : frontiers_)
@@ -183,6 +184,10 @@ private:
     const size_t chunk = points_.size();
     if (std::ranges::any_of(bytes, [&](int64_t one) { return one > bounds_.room; }))
       return;
+    if (out_.size() > kMostCombined) {
+      isCut_ = true;
+      return;
+    }
     if (chunk == frontiers_.size())
       return emit(bytes);
     for (int point : frontiers_[chunk].last()) {
@@ -210,27 +215,36 @@ private:
   const Frames frames_;
   const Bounds &bounds_;
   std::vector<StageChoice> &out_;
+  bool &isCut_;
   std::vector<Frontier> frontiers_;
   std::vector<int> points_;
 };
 
 // Sizes of slots that chunks may share: what one of them can keep. {0} where they share none.
 std::set<int64_t> slotSizes(const StageLayers &stage, const Bounds &bounds, Frames frames, int64_t Moment::*shared,
-                            int64_t Point::*size) {
+                            int64_t Point::*size, bool &isCut) {
   if (std::ranges::all_of(bounds.moments, [&](const Moment &moment) { return moment.*shared == 0; }))
     return {0};
   std::set<int64_t> sizes;
   for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
     for (const Frontier all(stage.chunks[chunk], chunk, bounds, frames); int point : all.last())
       sizes.insert(std::max<int64_t>(1, all[point].*size));
-  return sizes;
+  if (sizes.size() <= kMostSlotSizes)
+    return sizes;
+  isCut = true; // the smallest, and others as far apart in number
+  std::set<int64_t> some;
+  const size_t step = (sizes.size() + kMostSlotSizes - 1) / kMostSlotSizes;
+  for (size_t number = 0; int64_t size : sizes)
+    if (number++ % step == 0)
+      some.insert(size);
+  return some;
 }
 
 void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
                 std::vector<StageChoice> &out, bool &isCut) {
   Bounds bounds{way, capacity - stage.bytes - frames.bytes()};
-  for (int64_t kept : slotSizes(stage, bounds, frames, &Moment::sharedKept, &Point::kept))
-    for (int64_t split : slotSizes(stage, bounds, frames, &Moment::sharedSplit, &Point::split)) {
+  for (int64_t kept : slotSizes(stage, bounds, frames, &Moment::sharedKept, &Point::kept, isCut))
+    for (int64_t split : slotSizes(stage, bounds, frames, &Moment::sharedSplit, &Point::split, isCut)) {
       const Bounds sized{way, bounds.room, kept, split};
       if (out.size() > kMostChoices)
         out = undominated(std::move(out));

@@ -61,7 +61,7 @@ struct StageChoice {
 };
 
 // Choices of at most so many bytes of which none takes at least as long in every task as another; those of fewer seconds in all
-// come first. None: nothing fits. isCut is set where there are too many: then those with few seconds in all are left.
+// come first. None: nothing fits. isCut is set where there are too many, and some are left out.
 std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut);
 StageChoice smallest(const StageLayers &stage);
 
