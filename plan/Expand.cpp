@@ -99,6 +99,16 @@ int64_t bytesOf(const Plan &plan, const Bucket &bucket, const State &state) {
   return elementsOf(plan, bucket, state) * sizeInBytes(state.type);
 }
 
+std::vector<StatePart> partsOf(const Plan &plan, const Bucket &bucket, const State &state) {
+  const int64_t width = sizeInBytes(state.type), all = bytesOf(plan, bucket, state), onHost = state.hostElements * width;
+  std::vector<StatePart> parts;
+  if (onHost > 0)
+    parts.push_back({state.hostOffset, onHost, 0});
+  if (all > onHost)
+    parts.push_back({state.offset, all - onHost, state.hostElements});
+  return parts;
+}
+
 int64_t instanceCount(const Parameter &parameter) {
   std::set<int64_t> numbers;
   for (const Parameter::Place &place : parameter.places)

@@ -129,6 +129,11 @@ constexpr std::string_view regionOf(StateRole role) {
   return {};
 }
 
+// The kind of the region that states lie in which are on the host.
+inline constexpr std::string_view kHostOptimizer = "hostOptimizer";
+// The kind of the region on the device through which they are copied.
+inline constexpr std::string_view kStaging = "staging";
+
 // A flat buffer of a bucket in the rank's memory.
 struct State {
   // Unique in its bucket. Of the role optimizer what checkpoints and PyTorch call it: "exp_avg".
@@ -137,8 +142,10 @@ struct State {
   DType type = DType::f32;
   // The rank has one of equal contiguous slices, by its coordinate along Bucket::axesOf.
   bool sliced = false;
-  // Bytes from the beginning of the rank's allocation.
+  // The address of the elements on the device: of all but the first hostElements that the rank has.
   int64_t offset = 0;
+  // The first elements may be in the host's arena, from hostOffset on; of master and optimizer alone.
+  int64_t hostElements = 0, hostOffset = 0;
   bool operator==(const State &) const = default;
 };
 

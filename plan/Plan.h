@@ -23,11 +23,12 @@ namespace mgc::plan {
 
 enum class Optimizer : uint8_t; // plan/Optimizers.h
 
-inline constexpr int64_t kVersion = 29;
+inline constexpr int64_t kVersion = 30;
 
-// A part of the rank's allocation; together the regions cover it exactly.
+// A part of the rank's memory; together the regions cover the device's arena and the host's exactly.
 struct Region {
-  // One of: parameters gradients optimizer activations gathered units frame inputs scalars.
+  // Of the device's: parameters gradients optimizer activations gathered units staging frame inputs scalars. Of the host's:
+  // hostOptimizer.
   std::string kind;
   int64_t offset = 0, bytes = 0;
   bool operator==(const Region &) const = default;
@@ -43,8 +44,12 @@ struct StagePlan {
   std::vector<Repeat> repeats;
   std::vector<Input> inputs;
   std::vector<Region> regions;
-  // Size of the allocation.
+  // Size of the allocation on the device.
   int64_t bytes = 0;
+  // Size of the allocation in pinned memory of the host. Its addresses follow those of the device's: [bytes, bytes + hostBytes).
+  int64_t hostBytes = 0;
+  int64_t addresses() const { return bytes + hostBytes; }
+  bool isOnHost(int64_t address) const { return address >= bytes; }
   // A lower bound of `bytes` over all placements, for people: the largest set of buffers that live at the same time.
   int64_t leastBytes = 0;
   // StepScalar and StepTotal, in bytes.

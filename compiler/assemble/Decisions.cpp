@@ -1,6 +1,7 @@
 // See Decisions.h.
 #include "compiler/assemble/Decisions.h"
 
+#include "compiler/assemble/HostBudget.h"
 #include "compiler/assemble/LayerPolicies.h"
 #include "compiler/assemble/MemoryBudget.h"
 #include "compiler/assemble/TaskTimes.h"
@@ -178,8 +179,11 @@ Result<Decisions> decide(ModuleOp module) {
     MGC_TRY(fitIntoMemory(decisions, all, [&](Decisions &tried) { return placeStages(tried, all); }).at("memory"));
   }
   MGC_TRY(addPrograms(decisions, usedBlocks(decisions.stages), decisions.programs));
+  for (const StageDecisions &stage : decisions.stages)
+    decisions.programs.hostCopies.add(stage.op, decisions.programs.programs);
   if (!hasBudget)
     MGC_TRY(placeStages(decisions, decisions.programs));
+  MGC_TRY(verifyHostMemory(decisions).at("memory"));
   return decisions;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/assemble/FirstGathers.h"
+#include "compiler/assemble/HostCopies.h"
 #include "compiler/assemble/Programs.h"
 #include "compiler/assemble/StageMemory.h"
 
@@ -21,6 +22,7 @@ struct ProgramDecisions {
   std::vector<AssembledProgram> programs;
   std::map<std::string, int64_t> byFunction; // by its name; one that does nothing has none
   KernelGraphs kernels;                      // kernels of all programs
+  HostCopyPrograms hostCopies;
 };
 
 struct Decisions {

@@ -106,7 +106,10 @@ private:
     std::map<int64_t, std::string> lines; // by offset
     for (const plan::Bucket &bucket : memory_.buckets)
       for (const plan::State &state : bucket.states)
-        if (region == StringRef(plan::regionOf(state.role)))
+        if (region == plan::kHostOptimizer && state.hostElements > 0)
+          lines[state.hostOffset] += fmt::format("    {}.{} at {}, {} elements\n", bucket.name, state.name,
+                                                 state.hostOffset, state.hostElements);
+        else if (region == StringRef(plan::regionOf(state.role)))
           lines[state.offset] += fmt::format("    {}.{} at {}\n", bucket.name, state.name, state.offset);
     for (const auto &[offset, line] : lines)
       text_ += line;

@@ -1,6 +1,8 @@
 // See StageMemory.h.
 #include "compiler/assemble/StageMemory.h"
 
+#include "compiler/assemble/HostCopies.h"
+
 #include "compiler/step/StateBuffers.h"
 #include "compiler/step/UpdateRules.h"
 #include "plan/StepScalars.h"
@@ -9,6 +11,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace mlir;
 
@@ -55,6 +58,8 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
   names.others = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
   for (ReductionOp reduction : stage.all<ReductionOp>())
     names.others.push_back(reduction.getFunction().str());
+  for (PiecesOp pieces : stage.all<PiecesOp>())
+    names.others.push_back(pieces.getUpdate().str());
   for (UnitOp unit : stage.all<UnitOp>()) {
     for (StringRef function : unit.functions())
       names.others.push_back(function.str());
@@ -107,13 +112,18 @@ public:
     if (std::ranges::any_of(
             out_.buckets, [&](const plan::Bucket &bucket) { return std::ranges::any_of(bucket.states, isOfOneUnit); }))
       addRegion("units", [&] { placeUnits(); });
+    if (const int64_t staging = stagingBytes(); staging > 0)
+      addRegion(plan::kStaging, [&] { out_.staging = {take(staging), take(staging)}; });
     addRegion("frame", [&] { placeFrames(); });
+    const Checked bytes = end_;
+    placeOnHost();
     if (!end_)
       return errorf("the stage's buffers take more bytes than 64 bits hold");
+    out_.bytes = *bytes;
+    out_.hostBytes = *end_ - *bytes;
     std::ranges::sort(out_.regions, {},
                       [](const plan::Region &region) { return std::tuple(region.offset, region.bytes, region.kind); });
-    out_.bytes = *end_;
-    out_.leastBytes = *end_ - plan::aligned(schedule.bytes) + plan::aligned(schedule.leastBytes) -
+    out_.leastBytes = out_.bytes - plan::aligned(schedule.bytes) + plan::aligned(schedule.leastBytes) -
                       *framesOf(&FunctionFrame::bytes) + *framesOf(&FunctionFrame::leastBytes);
     return std::move(out_);
   }
@@ -126,23 +136,26 @@ private:
     return begin;
   }
 
-  template <typename Fill> void addRegion(StringRef kind, Fill fill) {
+  template <typename Fill> void addRegion(std::string_view kind, Fill fill) {
     const int64_t begin = end_.value_or(0);
     fill();
-    out_.regions.push_back({kind.str(), begin, end_.value_or(begin) - begin});
+    out_.regions.push_back({std::string(kind), begin, end_.value_or(begin) - begin});
   }
 
   void placeBuckets() {
     for (auto [i, bucket] : llvm::enumerate(buckets_))
       out_.buckets.push_back(describeBucket(bucket, i));
+    for (PiecesOp pieces : stage_.all<PiecesOp>())
+      if (pieces.getOnHost())
+        moveToHost(pieces);
     for (size_t i = 0; i < out_.buckets.size(); ++i) {
       out_.gatheredStates.push_back(addSecondMemory(i));
       out_.gradientStates.push_back(addSecondGradient(i));
     }
-    for (StringRef region : {"parameters", "gathered", "gradients", "optimizer"})
+    for (const char *region : {"parameters", "gathered", "gradients", "optimizer"})
       if (const auto isThere =
               [&](const plan::State &state) { return region == StringRef(plan::regionOf(state.role)); };
-          region != "gathered" || std::ranges::any_of(out_.buckets, [&](const plan::Bucket &bucket) {
+          StringRef(region) != "gathered" || std::ranges::any_of(out_.buckets, [&](const plan::Bucket &bucket) {
             return std::ranges::any_of(bucket.states, isThere);
           }))
         addRegion(region, [&] { placeStates(region); });
@@ -221,6 +234,39 @@ private:
     return false;
   }
 
+  // --- States on the host
+
+  void moveToHost(PiecesOp pieces) {
+    const PieceSizes sizes = sizesOf(pieces);
+    for (plan::State &state : out_.buckets[pieces.getBucket()].states)
+      if (llvm::is_contained(sizes.states, state.name))
+        state.hostElements += int64_t(pieces.getParts() * pieces.getCount()) * sizes.elementsOfPart;
+  }
+
+  // Of the largest piece.
+  int64_t stagingBytes() {
+    int64_t most = 0;
+    for (PiecesOp pieces : stage_.all<PiecesOp>())
+      if (pieces.getOnHost()) {
+        const PieceSizes sizes = sizesOf(pieces);
+        most = std::max(most, std::accumulate(sizes.bytes.begin(), sizes.bytes.end(), int64_t(0)));
+      }
+    return most;
+  }
+
+  void placeOnHost() {
+    if (std::ranges::none_of(out_.buckets, [](const plan::Bucket &bucket) {
+          return std::ranges::any_of(bucket.states, [](const plan::State &state) { return state.hostElements > 0; });
+        }))
+      return;
+    addRegion(plan::kHostOptimizer, [&] {
+      for (plan::Bucket &bucket : out_.buckets)
+        for (plan::State &state : bucket.states)
+          if (state.hostElements > 0)
+            state.hostOffset = take(checkedMultiply(state.hostElements, plan::sizeInBytes(state.type)));
+    });
+  }
+
   // States of a role lie together: the first of each bucket, then the second.
   void placeStates(StringRef region) {
     for (size_t role = 0; role < plan::enumNames<plan::StateRole>.size(); ++role)
@@ -228,7 +274,8 @@ private:
         for (size_t number = 0; std::exchange(isThere, false); ++number)
           for (plan::Bucket &bucket : out_.buckets)
             if (plan::State *state = stateOf(bucket, plan::StateRole(role), number)) {
-              state->offset = take(checkedMultiply(elementsOf(bucket, *state), plan::sizeInBytes(state->type)));
+              if (const int64_t elements = elementsOf(bucket, *state) - state->hostElements; elements > 0)
+                state->offset = take(checkedMultiply(elements, plan::sizeInBytes(state->type)));
               isThere = true;
             }
   }

@@ -8,9 +8,11 @@
 //   activations                        the schedule's area
 //   units                              gradients and values of one unit at a time; behind them the second memory for values, and where
 //                                      calls use two in turn the gradients, in two memories, and their sums
+//   staging                            two buffers for masters and optimizer states of a piece, copied from the host
 //   frame                              gradients, then activations, that flow between the instances of a chunk, then the largest
 //                                      frame; where the schedule has pairs of runs, those of forward have a place of their own
 //                                      behind it
+//   hostOptimizer                      in the host's arena: what of masters and optimizer states is there
 #pragma once
 
 #include "compiler/assemble/ChunkLayout.h"
@@ -56,7 +58,9 @@ struct StageMemory {
   const plan::State &gatheredValuesOf(int64_t bucket, bool inSecond) const {
     return buckets[bucket].states[gatheredStates[bucket][inSecond]];
   }
-  int64_t bytes = 0;
+  int64_t bytes = 0, hostBytes = 0;
+  // The two buffers for pieces on their way.
+  std::array<int64_t, 2> staging = {};
   // The bytes that the stage would take if the area and the frame were as large as the most that lives together.
   int64_t leastBytes = 0;
 };

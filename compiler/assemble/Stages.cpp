@@ -74,7 +74,7 @@ public:
       addGradients(int64_t(k));
     }
     addStepChunk(plan::Task::reduce, stage_.getReduce());
-    addStepChunk(plan::Task::update, stage_.getUpdate());
+    addUpdate();
     for (const schedule::PeriodicStep &step : schedule_.steps)
       out_.schedule.push_back(stepOf(step));
     out_.repeats = schedule_.repeats;
@@ -87,6 +87,7 @@ private:
     addRings();
     out_.regions = memory_.regions;
     out_.bytes = memory_.bytes;
+    out_.hostBytes = memory_.hostBytes;
     out_.leastBytes = memory_.leastBytes;
     out_.stepScalarsOffset = memory_.stepScalars;
     out_.resultsOffset = memory_.results;
@@ -124,11 +125,13 @@ private:
   }
 
   // --- Chunks of the step's end
+  struct Piece;
   // A run of a task, and of a bucket with units the one that it is for.
   struct Use {
     plan::Task task;
     int64_t unit = 0;
     bool inSecond = false, isSecondGradient = false; // its memory for gathered values, for gradients
+    const Piece *piece = nullptr;                    // of an update
   };
 
   plan::Binding bufferBinding(DictionaryAttr buffer, const Use &use) {
@@ -140,7 +143,7 @@ private:
       return {-1, out_.stepScalarsOffset + (index ? 4 * index.getInt() : 0)};
     if (kind == "factor")
       return {-1, memory_.factor};
-    return {-1, offsetOf(index.getInt(), kind, use)};
+    return {-1, use.piece ? offsetOf(kind, *use.piece) : offsetOf(index.getInt(), kind, use)};
   }
 
   int64_t offsetOf(int64_t bucket, StringRef kind, const Use &use) {
@@ -178,6 +181,83 @@ private:
     chunk.task = task;
     chunk.calls.push_back(stepCall(functionName, {task}));
     addChunk(-1, std::move(chunk));
+  }
+
+  // --- Update
+  // A piece with its place among the pieces of its op and, of those on the host, among all.
+  struct Piece {
+    PiecesOp op;
+    int64_t index = 0, number = 0;
+    PieceSizes sizes;
+    int64_t firstElement() const {
+      return (int64_t(PiecesOp(op).getFirst()) + index * int64_t(PiecesOp(op).getParts())) * sizes.elementsOfPart;
+    }
+  };
+
+  // The copies of the first piece from the host come first, then the update of what is on the device. The copies of a piece
+  // are enqueued before the update of the one before:
+  //   in 0 | on the device | in 1, update 0, out 0 | in 2, update 1, out 1 | .. | update n - 1, out n - 1
+  void addUpdate() {
+    plan::Chunk chunk;
+    chunk.task = plan::Task::update;
+    std::vector<Piece> onHost, onDevice;
+    for (PiecesOp op : stage_.all<PiecesOp>())
+      for (int64_t i = 0; i < int64_t(op.getCount()); ++i) {
+        std::vector<Piece> &to = op.getOnHost() ? onHost : onDevice;
+        to.push_back({op, i, int64_t(to.size()), sizesOf(op)});
+      }
+    const auto copyIn = [&](size_t i) {
+      if (i < onHost.size())
+        chunk.calls.push_back(copiesOf(onHost[i], plan::HostCopy::Direction::in));
+    };
+    copyIn(0);
+    chunk.calls.push_back(stepCall(stage_.getUpdate(), {chunk.task}));
+    for (const Piece &piece : onDevice)
+      chunk.calls.push_back(updateOf(piece));
+    for (size_t i = 0; i < onHost.size(); ++i) {
+      copyIn(i + 1);
+      chunk.calls.push_back(updateOf(onHost[i]));
+      chunk.calls.push_back(copiesOf(onHost[i], plan::HostCopy::Direction::out));
+    }
+    addChunk(-1, std::move(chunk));
+  }
+
+  // Where the piece of a state is in its staging buffer.
+  int64_t stagedAt(const Piece &piece, StringRef state) const {
+    int64_t offset = memory_.staging[piece.number % std::ssize(memory_.staging)];
+    for (size_t i = 0; piece.sizes.states[i] != state; ++i)
+      offset += piece.sizes.bytes[i];
+    return offset;
+  }
+
+  plan::Call copiesOf(const Piece &piece, plan::HostCopy::Direction direction) {
+    plan::Call call;
+    call.program = context_.hostCopies.of(direction, piece.sizes.bytes);
+    call.instance = piece.number;
+    const plan::Bucket &bucket = memory_.buckets[PiecesOp(piece.op).getBucket()];
+    for (const std::string &name : piece.sizes.states) {
+      const plan::State &state = *bucket.stateNamed(name);
+      const plan::Binding host = {-1, state.hostOffset + piece.firstElement() * plan::sizeInBytes(state.type)},
+                          device = {-1, stagedAt(piece, name)};
+      const bool isIn = direction == plan::HostCopy::Direction::in;
+      call.segments.push_back(isIn ? host : device);
+      call.segments.push_back(isIn ? device : host);
+    }
+    return call;
+  }
+
+  plan::Call updateOf(const Piece &piece) {
+    plan::Call call = stepCall(PiecesOp(piece.op).getUpdate(), {plan::Task::update, 0, false, false, &piece});
+    call.instance = piece.number;
+    return call;
+  }
+
+  // Of the update of a piece.
+  int64_t offsetOf(StringRef kind, const Piece &piece) {
+    const plan::State &state = *memory_.buckets[PiecesOp(piece.op).getBucket()].stateNamed(std::string_view(kind));
+    if (PiecesOp(piece.op).getOnHost() && llvm::is_contained(piece.sizes.states, state.name))
+      return stagedAt(piece, kind);
+    return state.offset + (piece.firstElement() - state.hostElements) * plan::sizeInBytes(state.type);
   }
 
   // A call for each part of chunk k, if it has any.

@@ -10,6 +10,7 @@ struct StageContext {
   mlir::ModuleOp module;
   const std::vector<AssembledProgram> &programs;
   const std::map<std::string, int64_t> &programOf; // by function name; one that does nothing has none
+  const HostCopyPrograms &hostCopies;
 };
 
 plan::StagePlan assembleStage(const StageDecisions &stage, const StageContext &context);

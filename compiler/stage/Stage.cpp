@@ -296,7 +296,9 @@ private:
                        StringRef(plan::nameOf(bucket.gather)));
       partOf.push_back(bucket.key.part);
     }
-    const StepFunctions step = buildStep(op, partOf, parts, totals_);
+    const std::vector<std::vector<UpdatePieces>> pieces =
+        updatePieces(op.all<BucketOp>(), mesh_, trainingOf(module_).optimizerOffload);
+    const StepFunctions step = buildStep(op, partOf, parts, totals_, pieces);
     op.setBeginAttr(unique(step.begin));
     op.setReduceAttr(unique(step.reduce));
     op.setUpdateAttr(unique(step.update));
@@ -306,6 +308,12 @@ private:
     for (const auto &[bucket, unit] : step.units)
       UnitOp::create(builder_, loc, builder_.getI64IntegerAttr(bucket), unique(unit.clear), unique(unit.sum),
                      unique(unit.accumulate), unique(unit.gather));
+    for (size_t bucket = 0; bucket < pieces.size(); ++bucket)
+      for (auto [piece, function] : llvm::zip(pieces[bucket], step.pieces[bucket]))
+        PiecesOp::create(builder_, loc, builder_.getI64IntegerAttr(int64_t(bucket)),
+                         builder_.getI64IntegerAttr(piece.first), builder_.getI64IntegerAttr(piece.parts),
+                         builder_.getI64IntegerAttr(piece.count), unique(function),
+                         piece.isOnHost ? builder_.getUnitAttr() : UnitAttr());
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

@@ -106,6 +106,20 @@ RankedTensorType BucketTypes::pendingGradient() const {
   return typeOf(precisionOf(bucket_).gradients, parts_, pending);
 }
 
+int64_t BucketTypes::elementsOfPart() const { return rows_ * kLanes; }
+
+int64_t BucketTypes::partsOfUpdate() const {
+  const int64_t ranks = mesh_.sizeOf(BucketOp(bucket_).getShard()) * mesh_.sizeOf(BucketOp(bucket_).getOuter());
+  return int64_t(BucketOp(bucket_).getElements()) / ranks / elementsOfPart();
+}
+
+RankedTensorType BucketTypes::pieceOfUpdate(Type element, int64_t parts) const {
+  const RankedTensorType one = typeOf(element, ofUpdate_, {}, true);
+  SmallVector<int64_t> shape(one.getShape());
+  shape.front() = parts * mesh_.sizeOf(ArrayAttr::get(element.getContext(), ofUpdate_));
+  return RankedTensorType::get(shape, element, one.getEncoding());
+}
+
 RankedTensorType BucketTypes::of(const StateBuffer &state) const {
   return typeOf(state.element, !state.sliced ? parts_ : isOfUpdate(state.role) ? ofUpdate_ : slices_, {});
 }

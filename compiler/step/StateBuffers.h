@@ -42,6 +42,10 @@ public:
   // One unit's: the pending one, and what it adds to the accumulated one.
   mlir::RankedTensorType unitGradient() const;
   mlir::RankedTensorType unitSum(mlir::Type element) const;
+  // Of what a rank updates, all units one behind the other: how many parts it is, elements of a part, and the type of some parts.
+  int64_t partsOfUpdate() const;
+  int64_t elementsOfPart() const;
+  mlir::RankedTensorType pieceOfUpdate(mlir::Type element, int64_t parts) const;
 
 private:
   mlir::RankedTensorType typeOf(mlir::Type element, llvm::ArrayRef<mlir::Attribute> axes,

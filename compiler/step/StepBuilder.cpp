@@ -51,6 +51,10 @@ public:
   Value state(StringRef name, int64_t index) {
     return argument(types(index).of(*stateNamed(buckets[index], name)), name, index);
   }
+  // Some parts of what a rank updates of it.
+  Value pieceOf(StringRef name, int64_t index, int64_t parts) {
+    return argument(types(index).pieceOfUpdate(stateNamed(buckets[index], name)->element, parts), name, index);
+  }
   Value argument(Type type, StringRef kind, int64_t index = -1) {
     argumentAttrs_.push_back(buffer(kind, index));
     return function.getBody().front().addArgument(type, loc);
@@ -194,27 +198,31 @@ func::FuncOp buildReduce(StageOp stage, ArrayRef<int64_t> partOf, const TotalAxe
 // --- update
 
 // The rule updates the masters, or the values themselves, each rank the slice that it has the gradient of; all ranks get the new
-// values, unless they keep slices.
-void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars) {
+// values, unless they keep slices. `parts`: of a piece; 0: all.
+void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars, int64_t parts = 0) {
   BucketOp bucket = f.buckets[index];
   const UpdateRule &rule = ruleOf(bucket);
   const Precision precision = precisionOf(bucket);
   const BucketTypes types = f.types(index);
+  const auto state = [&](StringRef name) { return parts > 0 ? f.pieceOf(name, index, parts) : f.state(name, index); };
+  const auto typeOf = [&](Type element) {
+    return parts > 0 ? types.pieceOfUpdate(element, parts) : types.ofUpdate(element);
+  };
   UpdateOperands operands{bucket, {}, {}, {}, factor, scalars};
-  operands.value = precision.hasMasters() ? f.state("master", index)
-                                          : f.reshard(f.state("value", index), types.ofUpdate(precision.values));
-  operands.gradient = f.state(completeGradient(bucket), index);
-  for (StringRef state : rule.states)
-    operands.states.push_back(f.state(state, index));
+  operands.value =
+      precision.hasMasters() ? state("master") : f.reshard(state("value"), typeOf(precision.values));
+  operands.gradient = state(completeGradient(bucket));
+  for (StringRef name : rule.states)
+    operands.states.push_back(state(name));
   Operation *update = rule.build(f.builder, f.loc, operands);
   Value value = update->getResult(0);
   if (precision.hasMasters()) {
     f.result(value, "master", index);
-    value = CastOp::create(f.builder, f.loc, types.ofUpdate(precision.values), value);
+    value = CastOp::create(f.builder, f.loc, typeOf(precision.values), value);
   }
-  f.result(f.reshard(value, types.of(*stateNamed(bucket, "value"))), "value", index);
-  for (auto [state, result] : llvm::zip(rule.states, update->getResults().drop_front()))
-    f.result(result, state, index);
+  f.result(parts > 0 ? value : f.reshard(value, types.of(*stateNamed(bucket, "value"))), "value", index);
+  for (auto [name, result] : llvm::zip(rule.states, update->getResults().drop_front()))
+    f.result(result, name, index);
 }
 
 // --- units
@@ -254,13 +262,21 @@ UnitFunctions buildUnit(StageOp stage, int64_t index) {
   return functions;
 }
 
-func::FuncOp buildUpdate(StageOp stage) {
+func::FuncOp buildUpdate(StageOp stage, const std::vector<std::vector<UpdatePieces>> &pieces) {
   FunctionBuilder f(stage, plan::Task::update, Twine(stage.getNumber()));
   Value factor = f.argument(f.scalar(), "factor");
   Value scalars = f.argument(f.vector(plan::kStepScalars.size(), "scalar"), "step_scalar");
   for (auto [i, bucket] : llvm::enumerate(f.buckets))
-    if (ruleOf(bucket).build)
+    if (ruleOf(bucket).build && pieces[i].empty())
       updateBucket(f, i, factor, scalars);
+  return f.finish();
+}
+
+func::FuncOp buildPiece(StageOp stage, int64_t index, int64_t number, int64_t parts) {
+  FunctionBuilder f(stage, plan::Task::update, fmt::format("{}.{}.{}", int64_t(stage.getNumber()), index, number));
+  Value factor = f.argument(f.scalar(), "factor");
+  Value scalars = f.argument(f.vector(plan::kStepScalars.size(), "scalar"), "step_scalar");
+  updateBucket(f, index, factor, scalars, parts);
   return f.finish();
 }
 
@@ -312,8 +328,14 @@ RankedTensorType typeOfTotal(MeshAttr mesh, const plan::Axes &pending) {
                                LayoutAttr::get(context, {}, {}, ArrayAttr::get(context, axes), Reduction::sum));
 }
 
-StepFunctions buildStep(StageOp stage, ArrayRef<int64_t> partOf, int64_t parts, const TotalAxes &totals) {
-  StepFunctions step{buildBegin(stage), buildReduce(stage, partOf, totals), buildUpdate(stage), {}, {}};
+StepFunctions buildStep(StageOp stage, ArrayRef<int64_t> partOf, int64_t parts, const TotalAxes &totals,
+                        const std::vector<std::vector<UpdatePieces>> &pieces) {
+  StepFunctions step{buildBegin(stage), buildReduce(stage, partOf, totals), buildUpdate(stage, pieces), {}, {}, {}};
+  for (size_t bucket = 0; bucket < pieces.size(); ++bucket) {
+    step.pieces.emplace_back();
+    for (size_t i = 0; i < pieces[bucket].size(); ++i)
+      step.pieces.back().push_back(buildPiece(stage, int64_t(bucket), int64_t(i), pieces[bucket][i].parts));
+  }
   for (auto [i, bucket] : llvm::enumerate(stage.all<BucketOp>()))
     if (hasUnitFunctions(bucket))
       step.units[int64_t(i)] = buildUnit(stage, int64_t(i));

@@ -4,10 +4,11 @@
 // too, which run in each microbatch. VerifyStepForm.h proves them.
 //
 // Arguments and results are bound to buffers by mg.buffer = {kind, index}: the name of a state (StateBuffers.h; index: bucket),
-// result (of plan::kResults), step_scalar (of plan::kStepScalars; without index: all of them), factor.
+// result (of plan::kResults), step_scalar (of plan::kStepScalars; without index: all of them), factor. Those of the update of a piece are parts of the states.
 #pragma once
 
 #include "compiler/program/Blocks.h"
+#include "compiler/step/OffloadPieces.h"
 #include "dialects/mg/Mg.h"
 #include "plan/StepTotals.h"
 
@@ -20,9 +21,10 @@ struct UnitFunctions {
 };
 
 struct StepFunctions {
-  mlir::func::FuncOp begin, reduce, update;
+  mlir::func::FuncOp begin, reduce, update; // update: of buckets without pieces
   std::vector<mlir::func::FuncOp> gradients; // by BucketKey::part
   std::map<int64_t, UnitFunctions> units;    // by bucket
+  std::vector<std::vector<mlir::func::FuncOp>> pieces; // by bucket: of each of its pieces
 };
 
 // The totals that blocks add up in a step, by their numbers in plan::kResults: the axes over which it is pending,
@@ -41,7 +43,9 @@ bool countsInNorm(BucketOp bucket, int64_t stage);
 // Where a result of the step lies: its number in plan::kResults.
 int64_t resultIndex(plan::StepTotal total);
 
-// The stage has its buckets; partOf: the part of the stage that each of them is completed with, -1: with none; parts: how many.
-StepFunctions buildStep(StageOp stage, llvm::ArrayRef<int64_t> partOf, int64_t parts, const TotalAxes &totals);
+// The stage has its buckets; partOf: the part of the stage that each of them is completed with, -1: with none; parts: how many;
+// pieces: OffloadPieces.h, by bucket.
+StepFunctions buildStep(StageOp stage, llvm::ArrayRef<int64_t> partOf, int64_t parts, const TotalAxes &totals,
+                        const std::vector<std::vector<UpdatePieces>> &pieces);
 
 } // namespace mgc

@@ -2,6 +2,7 @@
 #include "compiler/step/VerifyStepForm.h"
 
 #include "compiler/step/StateBuffers.h"
+#include "compiler/step/StepFunction.h"
 #include "compiler/step/UpdateRules.h"
 #include "compiler/step/VerifyStepBuckets.h"
 #include "plan/StepScalars.h"
@@ -11,85 +12,6 @@ using namespace mlir;
 namespace mgc {
 
 namespace {
-
-// The buffer that an argument or result is bound to, by mg.buffer; without an index -1.
-struct Bound {
-  StringRef kind;
-  int64_t index = -1;
-  auto operator<=>(const Bound &) const = default;
-  std::string text() const {
-    if (kind.empty())
-      return fmt::format("nothing ({})", kBufferAttr.str());
-    return index < 0 ? kind.str() : fmt::format("{} {}", kind.str(), index);
-  }
-};
-
-Bound boundIn(Attribute attribute) {
-  auto buffer = dyn_cast_or_null<DictionaryAttr>(attribute);
-  auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
-  auto index = buffer ? buffer.getAs<IntegerAttr>("index") : IntegerAttr();
-  return {kind ? kind.getValue() : StringRef(), index ? index.getInt() : -1};
-}
-
-// The value before its changes of layout, or what mg-local makes of them.
-Value beforeReshards(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<ReshardOp, SliceOp, DemoteOp, AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
-// --- functions
-
-// A function of a stage, with what its arguments and results are bound to.
-class StepFunction {
-public:
-  StepFunction(StageOp stage, func::FuncOp function) : stage_(stage.getNumber()), function_(function) {
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      arguments.push_back(boundIn(function.getArgAttr(i, kBufferAttr)));
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      results.push_back(boundIn(function.getResultAttr(i, kBufferAttr)));
-  }
-  InFlightDiagnostic error() const { return errorIn(function_) << "stage " << stage_ << ": "; }
-  func::FuncOp op() const { return function_; }
-  bool isSharded() const { return !isLocal(function_); }
-  // Whether no op stands in a kernel, so that what makes a value can be read.
-  bool isReadable() const { return func::FuncOp(function_).getOps<KernelOp>().empty(); }
-
-  RankedTensorType typeOf(const char *what, unsigned i) {
-    const bool isArgument = what == kArgument;
-    Attribute sharded = isArgument ? function_.getArgAttr(i, kTypeAttr) : function_.getResultAttr(i, kTypeAttr);
-    if (isLocal(function_))
-      return shardedType(sharded);
-    return cast<RankedTensorType>(isArgument ? function_.getArgumentTypes()[i] : function_.getResultTypes()[i]);
-  }
-  static constexpr const char *kArgument = "argument", *kResult = "result";
-
-  // The argument bound to it, or null.
-  Value argument(const Bound &bound) {
-    const auto found = llvm::find(arguments, bound);
-    return found == arguments.end() ? Value() : function_.getArgument(found - arguments.begin());
-  }
-  Value result(unsigned i) { return function_.getBody().front().getTerminator()->getOperand(i); }
-  // Null where nothing is bound to it.
-  Value result(const Bound &bound) {
-    const auto found = llvm::find(results, bound);
-    return found == results.end() ? Value() : result(found - results.begin());
-  }
-  std::string describe(Value value) {
-    if (auto argument = dyn_cast_or_null<BlockArgument>(value))
-      return fmt::format("argument {}, {}", argument.getArgNumber(), arguments[argument.getArgNumber()].text());
-    return value ? "made by " + value.getDefiningOp()->getName().getStringRef().str() : "missing";
-  }
-
-  SmallVector<Bound> arguments, results;
-
-private:
-  int64_t stage_;
-  func::FuncOp function_;
-};
 
 class StepVerifier {
 public:
@@ -105,7 +27,7 @@ public:
     if (failed(verifyUnits()))
       return failure();
     return success(succeeded(verifyFunction(stage_.getReduce(), plan::Task::reduce)) && succeeded(verifyCompleted()) &&
-                   succeeded(verifyFunction(stage_.getUpdate(), plan::Task::update)));
+                   succeeded(verifyPieces()) && succeeded(verifyFunction(stage_.getUpdate(), plan::Task::update)));
   }
 
 private:
@@ -305,20 +227,22 @@ private:
   }
 
   // The arguments or results of a function, each with its type.
-  static LogicalResult verifyBound(StepFunction &function, const char *what,
-                                   ArrayRef<std::pair<Bound, Type>> expected) {
+  static LogicalResult verifyBound(StepFunction &function, const char *what, ArrayRef<std::pair<Bound, Type>> expected,
+                                   StringRef rule = "step_c7") {
     ArrayRef<Bound> found = what == StepFunction::kArgument ? function.arguments : function.results;
     for (const auto &[bound, type] : expected) {
       const auto *it = llvm::find(found, bound);
       if (found.size() != expected.size() || it == found.end() || function.typeOf(what, it - found.begin()) != type)
         return function.error() << "expected as its only " << what << "s"
-                                << (expected.size() > 1 ? " two, one of them " : " ") << bound.text() << " of type "
-                                << type << " (step_c7)";
+                                << (expected.size() > 2   ? fmt::format(" {}, one of them ", expected.size())
+                                    : expected.size() > 1 ? " two, one of them "
+                                                          : " ")
+                                << bound.text() << " of type " << type << " (" << rule << ")";
     }
     if (found.size() == expected.size())
       return success();
-    return function.error() << "has " << found.size() << " " << what << "s; expected " << expected.size()
-                            << " (step_c7)";
+    return function.error() << "has " << found.size() << " " << what << "s; expected " << expected.size() << " ("
+                            << rule << ")";
   }
   StepFunction functionOf(StringRef symbol) {
     return StepFunction(stage_, stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol));
@@ -471,15 +395,17 @@ private:
   // --- step_c6
 
   LogicalResult verifyUpdates(StepFunction &update) {
+    SmallVector<int64_t> whole;
+    for (auto [i, bucket] : llvm::enumerate(buckets_))
+      if (ruleOf(bucket).build && pieces_[i].empty())
+        whole.push_back(int64_t(i));
+    return verifyUpdates(update, whole);
+  }
+
+  LogicalResult verifyUpdates(StepFunction &update, ArrayRef<int64_t> updated) {
     size_t expected = 0;
-    for (auto [i, bucket] : llvm::enumerate(buckets_)) {
-      if (!ruleOf(bucket).build)
-        continue;
-      SmallVector<Bound> written = {{"value", int64_t(i)}};
-      if (precisionOf(bucket).hasMasters())
-        written.push_back({"master", int64_t(i)});
-      for (StringRef state : ruleOf(bucket).states)
-        written.push_back({state, int64_t(i)});
+    for (const int64_t i : updated) {
+      const SmallVector<Bound> written = boundToUpdate(i, /*isResult=*/true);
       for (const Bound &bound : written)
         if (!update.result(bound))
           return update.error() << "nothing is bound to " << bound.text() << "; expected its new value (step_c6)";
@@ -489,8 +415,63 @@ private:
     }
     if (update.results.size() != expected)
       return update.error() << "gives " << update.results.size() << " results; expected " << expected << " of "
-                            << buckets_.size() << " buckets (step_c6)";
+                            << updated.size() << " buckets (step_c6)";
     return success();
+  }
+
+  // The buffers of a bucket that its update reads, or writes.
+  SmallVector<Bound> boundToUpdate(int64_t index, bool isResult) {
+    BucketOp bucket = buckets_[index];
+    SmallVector<Bound> bound;
+    if (isResult || !precisionOf(bucket).hasMasters())
+      bound.push_back({"value", index});
+    if (precisionOf(bucket).hasMasters())
+      bound.push_back({"master", index});
+    if (!isResult)
+      bound.push_back({completeGradient(bucket), index});
+    for (StringRef state : ruleOf(bucket).states)
+      bound.push_back({state, index});
+    return bound;
+  }
+
+  // --- step_c8
+
+  LogicalResult verifyPieces() {
+    const std::vector<std::vector<UpdatePieces>> expected = updatePieces(
+        buckets_, mesh_, trainingOf(stage_->getParentOfType<ModuleOp>()).optimizerOffload);
+    pieces_.assign(buckets_.size(), {});
+    for (PiecesOp op : stage_.all<PiecesOp>()) {
+      const int64_t index = op.getBucket();
+      if (index < 0 || index >= int64_t(buckets_.size()))
+        return op.emitOpError() << "bucket " << index << " of " << buckets_.size() << " (step_c8)";
+      pieces_[index].push_back({int64_t(op.getFirst()), int64_t(op.getParts()), int64_t(op.getCount()), op.getOnHost()});
+      if (failed(verifyPiece(op, index)))
+        return failure();
+    }
+    for (size_t i = 0; i < buckets_.size(); ++i)
+      if (pieces_[i] != expected[i])
+        return buckets_[i].emitOpError() << "has " << pieces_[i].size() << " mg.pieces; expected " << expected[i].size()
+                                         << ", with the parts that optimizer_offload_fraction gives it (step_c8)";
+    return success();
+  }
+
+  LogicalResult verifyPiece(PiecesOp piece, int64_t index) {
+    if (failed(verifyTask(piece.getUpdate(), plan::Task::update)))
+      return failure();
+    StepFunction function(stage_, stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(piece.getUpdate()));
+    const BucketTypes types(buckets_[index], mesh_);
+    SmallVector<std::pair<Bound, Type>> arguments = {
+        {{"factor"}, f32({}, {})}, {{"step_scalar"}, f32({int64_t(plan::kStepScalars.size())}, {"scalar"})}};
+    SmallVector<std::pair<Bound, Type>> results;
+    for (const bool isResult : {false, true})
+      for (const Bound &bound : boundToUpdate(index, isResult))
+        (isResult ? results : arguments)
+            .push_back({bound, types.pieceOfUpdate(stateNamed(buckets_[index], bound.kind)->element,
+                                                   int64_t(piece.getParts()))});
+    if (failed(verifyBound(function, StepFunction::kArgument, arguments, "step_c8")) ||
+        failed(verifyBound(function, StepFunction::kResult, results, "step_c8")))
+      return failure();
+    return verifyUpdates(function, {index});
   }
 
   // The op that the rule builds of the bucket's own buffers, and each of its results where it belongs.
@@ -535,6 +516,7 @@ private:
   const TotalAxes &totals_;
   SmallVector<BucketOp> buckets_;
   std::vector<int64_t> completed_; // by bucket: how often
+  std::vector<std::vector<UpdatePieces>> pieces_; // by bucket
 };
 
 } // namespace
@@ -557,6 +539,8 @@ LogicalResult verifyStepIsLocal(ModuleOp module) {
       symbols.push_back(reduction.getFunction());
     for (UnitOp unit : stage.all<UnitOp>())
       llvm::append_range(symbols, unit.functions());
+    for (PiecesOp pieces : stage.all<PiecesOp>())
+      symbols.push_back(pieces.getUpdate());
     for (StringRef symbol : symbols)
       if (auto function = module.lookupSymbol<func::FuncOp>(symbol); !isLocal(function))
         return errorIn(function) << "its arguments or results lack " << kTypeAttr << ": run mg-local";

@@ -24,6 +24,9 @@ struct LayoutOptions { // the options that were given
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
   std::optional<bool> recompute = {}, recomputeActivations = {}, moeLayerRecompute = {};
   std::optional<std::string> recomputeGranularity = {}, recomputeMethod = {}, memory = {};
+  std::optional<bool> optimizerOffload = {};
+  std::optional<double> offloadFraction = {};
+  std::optional<std::string> hostMemory = {};
   std::optional<int64_t> recomputeLayers = {};
   std::optional<std::vector<std::string>> recomputeModules = {};
   std::optional<int64_t> laterTokens = {};

@@ -5,6 +5,7 @@
 #include "frontend/layout/Frozen.h"
 #include "frontend/layout/LaterTokens.h"
 #include "frontend/layout/Options.h"
+#include "frontend/layout/Offload.h"
 #include "frontend/layout/Recomputation.h"
 #include "plan/Limits.h"
 #include "runtime/base/Checked.h"
@@ -464,7 +465,8 @@ static void reconcile(const Supported &supported, const Layout &layout, const La
     near.gradientType = widest;
   if (asked.dtype.value_or(widest) == widest && asked.fp32Residual.value_or(false))
     near.fp32Residual = false;
-  const bool gathersOnce = asked.overlapParamGather.value_or(false) && asked.zero.value_or(0) > 0 && asked.zero < 3;
+  const bool gathersOnce = (asked.overlapParamGather.value_or(false) || asked.optimizerOffload.value_or(false)) &&
+                           asked.zero.value_or(0) > 0 && asked.zero < 3;
   if ((asked.bucketSize || gathersOnce) && !asked.overlapGradReduce.value_or(layout.target.leavesCoresToProducts))
     near.overlapGradReduce = true;
   near.layersPerChunk.reset(); // vpp says it
@@ -539,6 +541,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.dropPolicy.reset();
   setNearestLaterTokens(model, near.sequenceLength, options);
   setNearestRecompute(model, options);
+  setNearestOffload(layout, options);
   if (!canFreeze(model, layout))
     options.freeze.reset();
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.virtualStages;

@@ -7,6 +7,7 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Options.h"
+#include "frontend/layout/Offload.h"
 #include "frontend/layout/Recomputation.h"
 #include "plan/Optimizers.h"
 #include "runtime/base/Rounding.h"
@@ -37,6 +38,7 @@ public:
     resolveSchedule();
     resolveTarget();
     resolveLossTile();
+    resolveOffloading();
     resolveOverlap();
     resolveFrozen();
     resolveBalance();
@@ -117,6 +119,7 @@ private:
   void resolveBalance();
   void resolveLaterTokens();
   void resolveRecomputation();
+  void resolveOffloading();
   void resolveFrozen();
   void resolveMachine();
   void resolveTypes();
@@ -459,7 +462,16 @@ void LayoutResolver::resolveOverlap() {
   const bool pays = layout.target.leavesCoresToProducts;
   const std::optional<bool> ahead = given(&LayoutOptions::overlapParamGather);
   const bool isFree = pays && layout.zero == 3; // level 3 needs no memory but that of a second unit
-  layout.overlapsParamGather = ahead.value_or(isFree) && layout.zero > 0 && layout.replicas() > 1;
+  const bool isNeeded = offloadNeedsSlices(layout);
+  layout.overlapsParamGather = ahead.value_or(isFree || isNeeded) && layout.zero > 0 && layout.replicas() > 1;
+  if (isNeeded && !layout.overlapsParamGather) {
+    problems.add("{} with --zero {} and {}: an update in pieces leaves values in slices",
+                 flagOf(&LayoutOptions::optimizerOffload), layout.zero,
+                 optionOf(&LayoutOptions::overlapParamGather).negation());
+    problems.hint("possible: {}, --zero 0 or --zero 3", flagOf(&LayoutOptions::overlapParamGather));
+  } else if (isNeeded && !ahead) {
+    record(flagOf(&LayoutOptions::overlapParamGather), "true", "an update in pieces leaves values in slices");
+  }
   if (!ahead && layout.zero == 3)
     record(flagOf(&LayoutOptions::overlapParamGather), pays ? "true" : "false",
            pays ? "transfers leave the device's cores to the layer before" : "ranks compute with all their cores");
@@ -503,6 +515,12 @@ void LayoutResolver::resolveBalance() {
 void LayoutResolver::resolveFrozen() {
   if (flags.freeze || defaults.freeze)
     layout.freeze = freezeText(*given(&LayoutOptions::freeze));
+}
+
+// Nothing is said of it unless something is asked for.
+void LayoutResolver::resolveOffloading() {
+  given(&LayoutOptions::optimizerOffload), given(&LayoutOptions::offloadFraction), given(&LayoutOptions::hostMemory);
+  resolveOffload(either(flags, defaults), layout, problems);
 }
 
 void LayoutResolver::resolveRecomputation() {

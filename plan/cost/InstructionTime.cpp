@@ -57,6 +57,7 @@ double computeSeconds(const Machine &machine, WorkKind kind, const Work &work) {
     return work.flops / (machine.flops.f32 * machine.rows);
   case WorkKind::collective:
   case WorkKind::move:
+  case WorkKind::hostCopy:
   case WorkKind::transfer:
     break;
   }
@@ -69,6 +70,8 @@ double secondsOf(const Cluster &cluster, const plan::InstructionBody &body, cons
   const Machine &machine = cluster.machine;
   if (isCommunication(body))
     return machine.launch + communicationSeconds(cluster, body);
+  if (const auto *copy = std::get_if<plan::HostCopy>(&body))
+    return machine.launch + double(copy->bytes) / (machine.host.bandwidth * machine.host.fraction);
   return machine.launch + std::max(computeSeconds(machine, kindOf(body), work), memorySeconds(machine, work.bytes));
 }
 

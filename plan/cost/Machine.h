@@ -40,6 +40,13 @@ struct MemoryRates {
   double fraction = 1;  // fraction of the bandwidth that a kernel reaches
 };
 
+// Memory of the host, and the link over which a device copies from it and to it, in both directions at the same time.
+struct HostRates {
+  double bytes = 0;     // for each device
+  double bandwidth = 0; // bytes/s of one device in one direction
+  double fraction = 1;  // fraction of the bandwidth that a copy of pinned memory reaches
+};
+
 // The links of a level join the devices of a domain: `ranks` of consecutive numbers. A device sends at the
 // bandwidth and receives at it concurrently.
 struct LinkLevel {
@@ -57,6 +64,7 @@ struct Machine {
   AttentionRates attention;
   double rows = 1; // row kernels: fraction of the f32 peak
   MemoryRates memory;
+  HostRates host;
   double launch = 0; // seconds between the end of a kernel and the start of the next
   std::vector<LinkLevel> links;
   std::map<std::string, std::string> sources; // by field of this struct: where its numbers come from

@@ -30,6 +30,10 @@ template <typename V> constexpr void fields(V &v, Of<MemoryRates>) {
   required<&MemoryRates::bytes, &MemoryRates::bandwidth, &MemoryRates::fraction>(v);
 }
 
+template <typename V> constexpr void fields(V &v, Of<HostRates>) {
+  required<&HostRates::bytes, &HostRates::bandwidth, &HostRates::fraction>(v);
+}
+
 template <typename V> constexpr void fields(V &v, Of<LinkLevel>) {
   optional<&LinkLevel::ranks>(v);
   required<&LinkLevel::bandwidth, &LinkLevel::fraction, &LinkLevel::latency>(v);
@@ -37,7 +41,7 @@ template <typename V> constexpr void fields(V &v, Of<LinkLevel>) {
 
 template <typename V> constexpr void fields(V &v, Of<Machine>) {
   required<&Machine::name, &Machine::device, &Machine::target, &Machine::flops, &Machine::products, &Machine::attention,
-           &Machine::rows, &Machine::memory, &Machine::launch, &Machine::links, &Machine::sources>(v);
+           &Machine::rows, &Machine::memory, &Machine::host, &Machine::launch, &Machine::links, &Machine::sources>(v);
 }
 
 namespace {
@@ -64,6 +68,7 @@ public:
     attention(machine.attention, place.field("attention"));
     fraction(machine.rows, place.field("rows"));
     memory(machine.memory, place.field("memory"));
+    host(machine.host, place.field("host"));
     number(machine.launch, 0, kMostSeconds, place.field("launch"));
     links(machine.links, place.field("links"));
     sources(machine.sources, place.field("sources"));
@@ -123,6 +128,12 @@ private:
     fraction(memory.fraction, place.field("fraction"));
   }
 
+  void host(const HostRates &host, const Place &place) {
+    rate(host.bytes, place.field("bytes"));
+    rate(host.bandwidth, place.field("bandwidth"));
+    fraction(host.fraction, place.field("fraction"));
+  }
+
   void links(const std::vector<LinkLevel> &links, const Place &place) {
     violations_.expect(!links.empty() && links.size() <= kMostLinks, place, "found {} levels, expected 1 to {}",
                        links.size(), kMostLinks);
@@ -152,7 +163,7 @@ private:
 
   void sources(const std::map<std::string, std::string> &sources, const Place &place) {
     static constexpr std::string_view kSourced[] = {"flops",  "products", "attention", "rows",
-                                                    "memory", "launch",   "links"};
+                                                    "memory", "host",     "launch",    "links"};
     for (std::string_view name : kSourced)
       violations_.expect(sources.contains(std::string(name)), place,
                          "\"{}\" is missing; expected where its numbers come from", name);

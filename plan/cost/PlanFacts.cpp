@@ -189,6 +189,7 @@ StageFacts factsOf(const ParameterBindings &bindings, int64_t index, const WorkT
   facts.policies = policiesOf(bindings.plan(), bindings.plan().stages[index]);
   facts.bytes = stage.bytes;
   facts.leastBytes = stage.leastBytes;
+  facts.hostBytes = stage.hostBytes;
   facts.parameters = parametersOf(plan, index);
   facts.flops = totals.flops;
   facts.attentionShares = sharesOf(totals.attention);

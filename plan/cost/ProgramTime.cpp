@@ -24,12 +24,15 @@ ProgramTime &ProgramTime::operator+=(const ProgramTime &other) {
     hidden[use] += other.hidden[use];
   }
   flops += other.flops;
+  hostCopies += other.hostCopies;
+  hiddenHostCopies += other.hiddenHostCopies;
   return *this;
 }
 
 ProgramTime ProgramTime::operator*(double times) const {
   ProgramTime product = *this;
-  for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.flops})
+  for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.flops,
+                        &product.hostCopies, &product.hiddenHostCopies})
     *value *= times;
   for (size_t use = 0; use < exposed.size(); ++use) {
     product.exposed[use] *= times;
@@ -226,6 +229,8 @@ ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
   ProgramPlayer player(cluster, time);
   const plan::EvenLoad load(cluster.mesh, program);
   forEachInstruction(program, [&](const Instruction &instruction) {
+    if (kindOf(instruction.body) == plan::WorkKind::hostCopy)
+      return;
     PricedWork work = priced(cluster, instruction, load);
     if (player.needsTouched(work.use.has_value()))
       work.touched = bytesTouched(cluster.mesh, instruction);

@@ -32,13 +32,15 @@ struct ProgramTime {
   double products = 0, attention = 0, rows = 0, moves = 0; // seconds
   SecondsByUse exposed = {}, hidden = {};
   double flops = 0; // matrix products and attention, the mean where ranks differ
+  double hostCopies = 0, hiddenHostCopies = 0; // of chunks: those between host and device that nothing hides, and the others
 
   double compute() const { return products + attention + rows + moves; }
-  double seconds() const { return compute() + total(exposed); } // from begin to end
+  double seconds() const { return compute() + total(exposed) + hostCopies; } // from begin to end
   ProgramTime &operator+=(const ProgramTime &other);
   ProgramTime operator*(double times) const;
 };
 
+// Copies between host and device are left out: HostCopyTime.h has them.
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program);
 
 // Seconds of each instruction of the program by itself, run once: a collective also where it is hidden.

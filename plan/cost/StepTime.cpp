@@ -1,6 +1,7 @@
 // See StepTime.h.
 #include "plan/cost/StepTime.h"
 
+#include "plan/cost/HostCopyTime.h"
 #include "plan/cost/ModelFlops.h"
 #include "plan/cost/PlanOrders.h"
 #include "plan/cost/PlanWalk.h"
@@ -25,10 +26,12 @@ struct ChunkTime {
 };
 using ChunkTimes = std::vector<std::vector<ChunkTime>>; // [stage][chunk]
 
-ChunkTime chunkTime(const Plan &plan, const StagePlan &stage, const Chunk &chunk,
+ChunkTime chunkTime(const Cluster &cluster, const Plan &plan, const StagePlan &stage, const Chunk &chunk,
                     const std::vector<ProgramTime> &programs) {
   ChunkTime time{secondsOf(chunk, programs), hiddenUnits(plan, stage, chunk, programs)};
   time.all += time.units;
+  const HostCopyTime copies = hostCopyTime(cluster, plan, chunk, programs);
+  time.all.hostCopies = copies.exposed, time.all.hiddenHostCopies = copies.hidden;
   forEachCall(chunk, [&](const plan::Call &call, int64_t runs) {
     if (isPerMicrobatch(chunk.task) && isOfUnit(stage, call))
       time.units += programs[call.program] * double(runs);
@@ -42,7 +45,7 @@ ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
   for (const StagePlan &stage : plan.stages) {
     times.emplace_back();
     for (const Chunk &chunk : stage.chunks)
-      times.back().push_back(chunkTime(plan, stage, chunk, programs));
+      times.back().push_back(chunkTime(cluster, plan, stage, chunk, programs));
   }
   return times;
 }
@@ -159,6 +162,8 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   parts.tensor += share * (total(layers.exposed) - layers.exposed[context] - exposed);
   parts.gradients += share * (total(work.step.exposed) + total(work.units.exposed));
   parts.optimizer += share * (work.step.compute() + work.units.compute());
+  parts.hostCopies += share * (work.step.hostCopies + layers.hostCopies);
+  cost.hiddenHostCopies += share * (work.step.hiddenHostCopies + layers.hiddenHostCopies);
   cost.hiddenExchanges += share * hidden;
   cost.hiddenLayers += share * (total(layers.hidden) - hidden);
   cost.hiddenGradients += share * (total(work.step.hidden) + total(work.units.hidden) + work.gradients.seconds() +

@@ -15,6 +15,7 @@ struct StepParts {
   double experts = 0;             // exchanges of rows that nothing hides
   double gradients = 0;           // collectives of gradients and updated parameters that nothing hides
   double optimizer = 0;           // begin, norm, clipping and update, without those
+  double hostCopies = 0;          // copies between host and device that nothing hides
   double messages = 0;            // the step is so much longer than with messages that take no time
   double bubble = 0;              // waiting for other stages, with messages that take no time
 };
@@ -29,6 +30,7 @@ struct StepCost {
   StepParts parts;
   // Seconds of collectives, and of those of experts, hidden behind other work, mean over the stages.
   double hiddenLayers = 0, hiddenExchanges = 0, hiddenGradients = 0;
+  double hiddenHostCopies = 0; // behind each other and the update
   std::vector<StageTime> stages;
   schedule::Timing timing;    // times of each step of the stages' lists, as plan::expandedSchedule has them
   double tokensPerSecond = 0; // per device, in tokens of the sequences that have labels

@@ -24,6 +24,7 @@
 #include "plan/instructions/GemmInstruction.h"
 #include "plan/instructions/GroupRowsInstruction.h"
 #include "plan/instructions/GroupedGemmInstruction.h"
+#include "plan/instructions/HostCopyInstruction.h"
 #include "plan/instructions/MoveInstruction.h"
 #include "plan/instructions/RowKernelInstruction.h"
 
@@ -33,7 +34,7 @@
 namespace mgc::plan {
 
 using InstructionBody =
-    std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, DropChoices, ExchangeRows, Attention, Collective, Move>;
+    std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, DropChoices, ExchangeRows, Attention, Collective, Move, HostCopy>;
 
 struct Instruction {
   InstructionBody body;

@@ -25,6 +25,7 @@ struct OperandInfo {
   bool isWholeValue = false;
   // A place is written from what is read at this place alone, here and on other ranks: rows stay those that there are.
   bool isElementwise = false;
+  bool isOnHost = false; // in the host's arena; all others are in the device's
 
   Checked span() const; // bytes from its begin to its end
   bool isRead() const { return use != Use::written; }

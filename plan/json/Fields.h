@@ -79,6 +79,7 @@ template <typename V> constexpr void fields(V &v, Of<State>) {
   required<&State::name, &State::role, &State::type>(v);
   optional<&State::sliced>(v);
   required<&State::offset>(v);
+  optional<&State::hostElements, &State::hostOffset>(v);
 }
 
 template <typename V> constexpr void fields(V &v, Of<Operand>) {
@@ -152,7 +153,7 @@ template <typename V> constexpr void fields(V &v, Of<StagePlan>) {
   required<&StagePlan::bytes, &StagePlan::leastBytes, &StagePlan::stepScalarsOffset, &StagePlan::resultsOffset,
            &StagePlan::regions, &StagePlan::buckets, &StagePlan::rings, &StagePlan::inputs, &StagePlan::chunks,
            &StagePlan::schedule>(v);
-  optional<&StagePlan::repeats>(v);
+  optional<&StagePlan::repeats, &StagePlan::hostBytes>(v);
 }
 
 template <typename V> constexpr void fields(V &v, Of<KernelFile>) {

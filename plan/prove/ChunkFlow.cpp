@@ -16,7 +16,7 @@ class ChunkFlowBuilder {
 public:
   ChunkFlowBuilder(const Plan &plan, int64_t stage, const Chunk &chunk, Flows &flows, Problems &problems)
       : plan_(plan), index_(stage), stage_(plan.stages[stage]), chunk_(chunk), flows_(flows), problems_(problems),
-        allocation_(stage_.bytes, kNoCall) {
+        allocation_(stage_.addresses(), kNoCall) {
     for (int64_t ring : chunk.slots)
       slots_.emplace_back(stage_.rings[ring].bytes, kNoCall);
     out_.slots.resize(chunk.slots.size());

@@ -28,7 +28,7 @@ class StageProof {
 public:
   StageProof(const Plan &plan, int64_t index, Flows &flows, Problems &problems)
       : plan_(plan), index_(index), stage_(plan.stages[index]), flows_(flows), problems_(problems), memory_(stage_),
-        allocation_(stage_.bytes, {}), nextMicrobatch_(stage_.chunks.size()), nextCall_(stage_.chunks.size()) {
+        allocation_(stage_.addresses(), {}), nextMicrobatch_(stage_.chunks.size()), nextCall_(stage_.chunks.size()) {
     for (const Chunk &chunk : stage_.chunks)
       firstOf_.push_back(std::ranges::find_if(stage_.chunks,
                                               [&](const Chunk &other) {
@@ -40,7 +40,7 @@ public:
       if (stage_.chunks[i].first)
         opened_.insert(firstOf_[i]);
     for (const Region &region : stage_.regions)
-      if (region.kind == "parameters" || region.kind == "optimizer")
+      if (region.kind == "parameters" || region.kind == "optimizer" || region.kind == kHostOptimizer)
         defined_.add({region.offset, region.offset + region.bytes});
     defined_.add(stepScalars());
     for (const ScheduleStep &step : stage_.schedule)
@@ -241,7 +241,9 @@ private:
       else if (!bucket.isCounter())
         for (const State &state : bucket.states)
           if (!isGradient(state.role) && !isOfMicrobatches(state.role) &&
-              !writes.contains({state.offset, state.offset + bytesOf(plan_, bucket, state)}))
+              !std::ranges::all_of(partsOf(plan_, bucket, state), [&](const StatePart &part) {
+                return writes.contains({part.offset, part.offset + part.bytes});
+              }))
             report("does not write all of '{}' of bucket '{}'", state.name, bucket.name);
   }
 
@@ -407,7 +409,8 @@ private:
     if (range.begin < scalars.end && scalars.begin < range.end)
       report("writes bytes [{}, {}), which are the step's scalars", range.begin, range.end);
     for (const Region &region : stage_.regions) {
-      const bool isState = region.kind == "parameters" || region.kind == "optimizer";
+      const bool isState = region.kind == "parameters" || region.kind == "optimizer" ||
+                           region.kind == kHostOptimizer || region.kind == kStaging;
       const bool isOfMicrobatches = region.kind == "gathered" || region.kind == "units";
       const bool isRings = region.kind == "inputs" || region.kind == "activations";
       if (range.begin < region.offset + region.bytes && region.offset < range.end &&
@@ -525,7 +528,7 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
     state.know(started.known);
   state.addRings(memory_);
   if (hasConcurrentRuns_)
-    state.addPieces(allocation_, {0, stage_.bytes});
+    state.addPieces(allocation_, {0, stage_.addresses()});
   for (ByteInterval range : defined_.ranges())
     state.add(range.begin), state.add(range.end);
   for (const auto &[stream, last] : lastOfStream_) {

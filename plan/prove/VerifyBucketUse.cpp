@@ -4,6 +4,7 @@
 #include "plan/Expand.h"
 #include "plan/mesh/Mesh.h"
 #include "plan/prove/Bytes.h"
+#include "plan/prove/VerifyOffload.h"
 #include "plan/prove/VerifyUnits.h"
 
 #include <fmt/ranges.h>
@@ -21,7 +22,7 @@ ByteSet ownedBytes(const StagePlan &stage) {
   ByteSet owned;
   for (const Region &region : stage.regions)
     if (region.kind == "parameters" || region.kind == "gathered" || region.kind == "gradients" ||
-        region.kind == "optimizer")
+        region.kind == "optimizer" || region.kind == kHostOptimizer)
       owned.add({region.offset, region.offset + region.bytes});
   return owned;
 }
@@ -61,6 +62,8 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
       check(Task::reduce, state);
   if (bucket.isCounter())
     return;
+  if (isOffloaded(bucket))
+    return; // verifyOffload
   check(Task::update, *bucket.completeGradient());
   for (const State &state : bucket.states)
     if (!isGradient(state.role) && !isOfMicrobatches(state.role))
@@ -71,13 +74,19 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
 void checkBound(const Plan &plan, int64_t index, const std::map<Task, Places> &bound, Problems &problems) {
   const StagePlan &stage = plan.stages[index];
   Places states;
+  ByteSet inPieces; // states that an update in pieces binds
   for (const Bucket &bucket : stage.buckets)
     for (const State &state : bucket.states)
-      states.insert({state.offset, bytesOf(plan, bucket, state)});
+      for (const StatePart &part : partsOf(plan, bucket, state)) {
+        states.insert({part.offset, part.bytes});
+        if (isOffloaded(bucket))
+          inPieces.add({part.offset, part.offset + part.bytes});
+      }
   const ByteSet owned = ownedBytes(stage);
   for (const auto &[task, places] : bound)
     for (const auto &[offset, bytes] : places)
-      if (bytes > 0 && owned.meets({offset, offset + bytes}) && !states.contains({offset, bytes}))
+      if (bytes > 0 && owned.meets({offset, offset + bytes}) && !states.contains({offset, bytes}) &&
+          !(task == Task::update && inPieces.contains({offset, offset + bytes})))
         problems.add("stage {}: {} binds bytes [{}, {}), which are no state of a bucket", index, nameOf(task), offset,
                      offset + bytes);
 }
@@ -93,8 +102,8 @@ struct TypedBuffer {
 };
 
 void addBuffer(const Plan &plan, const Bucket &bucket, const State &state, std::vector<TypedBuffer> &buffers) {
-  if (const int64_t bytes = bytesOf(plan, bucket, state); bytes > 0)
-    buffers.push_back({bucket.name + "." + state.name, state.offset, state.offset + bytes, &state, &bucket});
+  for (const StatePart &part : partsOf(plan, bucket, state))
+    buffers.push_back({bucket.name + "." + state.name, part.offset, part.offset + part.bytes, &state, &bucket});
 }
 
 // Buffers of all states.
@@ -280,6 +289,7 @@ void verifyBucketUse(const Plan &plan, Flows &flows, Problems &problems) {
     checkBound(plan, s, bound, problems);
     for (const Bucket &bucket : plan.stages[s].buckets)
       checkBucket(plan, s, bucket, bound, problems);
+    verifyOffload(plan, s, problems);
   }
 }
 

@@ -99,6 +99,22 @@ private:
 
 } // namespace
 
+// Memory of the host is used as such by all instructions of the program.
+static void verifyArenas(Checks &checks, const Program &program, const Place &place) {
+  std::vector<int> arena(program.segments.size(), -1); // 1: the host's
+  for (const Instruction &instruction : program.instructions) {
+    const OperandInfos infos = operandsOf(checks.plan.mesh, instruction.body);
+    for (size_t i = 0; i < infos.size(); ++i) {
+      int &of = arena[instruction.operands[i].segment];
+      checks.violations.expect(of < 0 || of == int(infos[i].isOnHost), place,
+                               "segment '{}' is memory of the host for some instructions and of the device for others, "
+                               "such as {}; expected one of the two",
+                               program.segments[instruction.operands[i].segment], instruction.label);
+      of = int(infos[i].isOnHost);
+    }
+  }
+}
+
 static void verifyProgram(Checks &checks, const Program &program, const Place &place) {
   for (size_t i = 0; i < program.segmentBytes.size(); ++i)
     checks.violations.expect(program.segmentBytes[i] >= 0, place, "segmentBytes[{}] = {} is negative", i,
@@ -112,10 +128,13 @@ static void verifyProgram(Checks &checks, const Program &program, const Place &p
   if (!verifyRepeats(checks, place, program.repeats, program.instructions.size(), kMaxProgramRuns))
     return;
   Place instructions = place.field("instructions");
+  const size_t known = checks.violations.count();
   forEachItem(program.instructions.size(), program.repeats, [&](size_t i, int64_t iterations) {
     Place here = instructions.element(i);
     InstructionChecks(checks, program, program.instructions[i], iterations, here).verify();
   });
+  if (checks.violations.count() == known)
+    verifyArenas(checks, program, place);
 }
 
 void verifyPrograms(Checks &checks) {

@@ -5,26 +5,32 @@
 
 #include <array>
 #include <fmt/ranges.h>
+#include <map>
 #include <set>
 
 namespace mgc::plan {
 
-static constexpr auto kRegionKinds = std::to_array<std::string_view>(
-    {"parameters", "gradients", "optimizer", "activations", "gathered", "units", "frame", "inputs", "scalars"});
+static constexpr auto kRegionKinds =
+    std::to_array<std::string_view>({"parameters", "gradients", "optimizer", "activations", "gathered", "units",
+                                     kStaging, "frame", "inputs", "scalars"});
+static constexpr auto kHostRegionKinds = std::to_array<std::string_view>({kHostOptimizer});
 
-// Regions in order of offset leave no gap and no overlap.
+// Regions in order of offset leave no gap and no overlap; each is in one arena.
 static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &stagePlace) {
   Place regions = stagePlace.field("regions");
   std::vector<size_t> order;
   for (size_t i = 0; i < stage.regions.size(); ++i) {
     const auto &[kind, offset, bytes] = stage.regions[i];
     Place place = regions.element(i);
-    checks.violations.expect(std::ranges::find(kRegionKinds, kind) != kRegionKinds.end(), place,
-                             "kind '{}' is none of {}", kind, fmt::join(kRegionKinds, " "));
+    const bool isOfHost = std::ranges::find(kHostRegionKinds, kind) != kHostRegionKinds.end();
+    checks.violations.expect(isOfHost || std::ranges::find(kRegionKinds, kind) != kRegionKinds.end(), place,
+                             "kind '{}' is none of {} {}", kind, fmt::join(kRegionKinds, " "),
+                             fmt::join(kHostRegionKinds, " "));
     checks.violations.expect(offset % kAlignment == 0, place, "offset {} is not a multiple of {}", offset, kAlignment);
-    if (checks.violations.expect(fitsInside(offset, bytes, stage.bytes), place,
-                                 "{} bytes from {} on are not inside the allocation of {} bytes", bytes, offset,
-                                 stage.bytes))
+    const int64_t begin = isOfHost ? stage.bytes : 0, end = isOfHost ? stage.addresses() : stage.bytes;
+    if (checks.violations.expect(offset >= begin && fitsInside(offset, bytes, end), place,
+                                 "{} bytes from {} on are not inside the {} of bytes [{}, {})", bytes, offset,
+                                 isOfHost ? "host's allocation" : "allocation", begin, end))
       order.push_back(i);
   }
   if (order.size() != stage.regions.size())
@@ -37,8 +43,9 @@ static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &s
                              offset, covered);
     covered = std::max(covered, offset + bytes);
   }
-  checks.violations.expect(covered == stage.bytes, regions, "end at {}, but the allocation has {} bytes", covered,
-                           stage.bytes);
+  checks.violations.expect(covered == stage.addresses(), regions, "end at {}, but the allocation has {} bytes{}",
+                           covered, stage.bytes,
+                           stage.hostBytes > 0 ? fmt::format(" and the host's {}", stage.hostBytes) : "");
   checks.violations.expect(stage.leastBytes >= 0 && stage.leastBytes <= stage.bytes, stagePlace.field("leastBytes"),
                            "{} is not in [0, {}], the bytes of the allocation", stage.leastBytes, stage.bytes);
 }
@@ -281,19 +288,42 @@ private:
                                    "slot {} is neither -1 nor one of {}", slot, chunk_.slots.size()))
       return;
     const StagePlan &stage = checks_.plan.stages[stage_];
-    const int64_t limit = slot == -1 ? stage.bytes : stage.rings[chunk_.slots[slot]].bytes;
-    checks_.violations.expect(fitsInEach(offset, stride, iterations_, program.segmentBytes[segment], limit), place,
-                              "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of slot {}",
-                              segment, program.name, program.segmentBytes[segment], offset, limit, slot);
+    const bool isOnHost = segmentsOnHost(program)[segment];
+    const int64_t first = isOnHost ? stage.bytes : 0;
+    const int64_t limit = isOnHost     ? slot == -1 ? stage.hostBytes : 0
+                          : slot == -1 ? stage.bytes
+                                       : stage.rings[chunk_.slots[slot]].bytes;
+    checks_.violations.expect(offset >= first && fitsInEach(offset - first, stride, iterations_,
+                                                            program.segmentBytes[segment], limit),
+                              place,
+                              "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of {}",
+                              segment, program.name, program.segmentBytes[segment], offset, limit,
+                              isOnHost ? "the host's allocation" : fmt::format("slot {}", slot));
     const bool isFrame = static_cast<int64_t>(segment) == program.frame; // workspaces are aligned in it
     const int64_t width = isFrame ? kAlignment : leastElementBytes(checks_.plan);
     checks_.violations.expect(offset % width == 0 && stride % width == 0, place,
                               "offset {} or stride {} is not a multiple of {}", offset, stride, width);
   }
 
+  // By segment: whether instructions take it as memory of the host (verifyPrograms: all alike).
+  const std::vector<bool> &segmentsOnHost(const Program &program) {
+    const auto [known, isNew] = onHost_.try_emplace(&program, program.segments.size());
+    if (isNew)
+      for (const Instruction &instruction : program.instructions)
+        if (std::holds_alternative<HostCopy>(instruction.body)) {
+          const OperandInfos infos = operandsOf(checks_.plan.mesh, instruction.body);
+          for (size_t i = 0; i < std::min(infos.size(), instruction.operands.size()); ++i)
+            if (const int64_t segment = instruction.operands[i].segment;
+                infos[i].isOnHost && inRange(segment, known->second.size()))
+              known->second[segment] = true;
+        }
+    return known->second;
+  }
+
   Checks &checks_;
   int64_t stage_, iterations_ = 1;
   const Chunk &chunk_;
+  std::map<const Program *, std::vector<bool>> onHost_;
 };
 
 } // namespace
@@ -372,8 +402,17 @@ static void verifyTasks(Checks &checks, const StagePlan &stage, const Place &chu
 
 static void verifyStage(Checks &checks, int64_t index, const Place &place) {
   const StagePlan &stage = checks.plan.stages[index];
-  if (!checks.violations.expect(stage.bytes >= 0, place, "bytes = {} is negative", stage.bytes))
+  constexpr int64_t kMost = int64_t(1) << 62;
+  if (!checks.violations.expect(stage.bytes >= 0, place, "bytes = {} is negative", stage.bytes) ||
+      !checks.violations.expect(stage.hostBytes >= 0 && (stage.hostBytes == 0 || stage.bytes <= kMost) &&
+                                    stage.hostBytes <= kMost,
+                                place, "hostBytes = {}; expected 0 to 2^62", stage.hostBytes))
     return;
+  checks.violations.expect(stage.hostBytes == 0 || checks.plan.target != Target::cpu, place,
+                           "hostBytes = {} in a plan for CPUs, whose memory is the host's; expected 0", stage.hostBytes);
+  checks.violations.expect(stage.hostBytes == 0 || stage.bytes % kAlignment == 0, place,
+                           "bytes = {}, where the host's addresses begin; expected a multiple of {}", stage.bytes,
+                           kAlignment);
   verifyRegions(checks, stage, place);
   std::vector<Interval> written; // by the runtime, each step
   verifyScalars(checks, stage, place, written);

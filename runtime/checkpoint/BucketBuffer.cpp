@@ -49,12 +49,13 @@ BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, i
     mine_ = plan::coordinate(plan.mesh, rank, bucket.axesOf(state));
   }
   type_ = state.type;
+  offset_ = state.offset, onHost_ = state.hostElements, hostOffset_ = state.hostOffset;
   elementBytes_ = sizeInBytes(type_);
   unit_ = state.sliced ? bucket.unitElements() : bucket.elements;
   slice_ = unit_ / int64_t(ranks.size());
   ranks_ = ranks;
   for (int64_t holder : ranks)
-    slices_.push_back(arenas[holder] ? arenas[holder] + state.offset : nullptr);
+    slices_.push_back(arenas[holder]);
 }
 
 BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &of,
@@ -63,14 +64,15 @@ BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parame
 
 BucketBuffer::At BucketBuffer::at(int64_t element) const {
   const int64_t unit = element / unit_, inUnit = element % unit_, inSlice = inUnit % slice_;
-  return {inUnit / slice_, unit * slice_ + inSlice, slice_ - inSlice};
+  const int64_t inside = unit * slice_ + inSlice, left = slice_ - inSlice;
+  return {inUnit / slice_, inside, inside < onHost_ ? std::min(left, onHost_ - inside) : left};
 }
 
 void BucketBuffer::read(BucketRange range, float *out) const {
   for (int64_t done = 0; done < range.count;) {
     const auto [owner, inside, left] = at(range.begin + done);
     const int64_t count = std::min(range.count - done, left);
-    load(type_, slices_[owner] + inside * elementBytes_, count, out + done);
+    load(type_, at(slices_[owner], inside), count, out + done);
     done += count;
   }
 }
@@ -79,7 +81,7 @@ Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<st
   for (int64_t done = 0; done < range.count;) {
     const auto [owner, inside, left] = at(range.begin + done);
     const int64_t count = std::min(range.count - done, left);
-    const std::byte *own = slices_[owner] ? slices_[owner] + inside * elementBytes_ : nullptr;
+    const std::byte *own = at(slices_[owner], inside);
     MGC_ASSIGN(come, memory.fetch(ranks_[owner], own, count * elementBytes_, scratch));
     if (memory.isWriter())
       load(type_, come, count, out + done);
@@ -96,8 +98,11 @@ BucketRange BucketBuffer::ownPart(BucketRange range) const {
 
 void BucketBuffer::write(BucketRange range, const float *from) const {
   const BucketRange own = ownPart(range);
-  if (own.count > 0)
-    store(type_, from + (own.begin - range.begin), own.count, data(own.begin));
+  for (int64_t done = 0; done < own.count;) {
+    const int64_t begin = own.begin + done, count = std::min(own.count - done, runFrom(begin));
+    store(type_, from + (begin - range.begin), count, data(begin));
+    done += count;
+  }
 }
 
 } // namespace mgc

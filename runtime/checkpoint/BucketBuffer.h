@@ -43,7 +43,9 @@ public:
   void write(BucketRange range, const float *from) const;
 
   // Where the rank's own element lies.
-  std::byte *data(int64_t element) const { return slices_[mine_] + at(element).inside * elementBytes_; }
+  std::byte *data(int64_t element) const { return at(slices_[mine_], at(element).inside); }
+  // How many elements from this one on lie side by side.
+  int64_t runFrom(int64_t element) const { return at(element).left; }
   plan::DType type() const { return type_; }
   int64_t elementBytes() const { return elementBytes_; }
   std::span<const int64_t> ranks() const { return ranks_; } // ranks that have the buffer, or slices of it
@@ -56,11 +58,19 @@ private:
     int64_t owner, inside, left; // index in slices_, element in the slice, elements from it on that lie side by side
   };
   At at(int64_t element) const;
+  // Where an element of a slice lies, in the memory of its rank; null where that is not here. Elements up to onHost_ are apart from
+  // the others.
+  std::byte *at(std::byte *arena, int64_t inside) const {
+    return !arena            ? nullptr
+           : inside < onHost_ ? arena + hostOffset_ + inside * elementBytes_
+                              : arena + offset_ + (inside - onHost_) * elementBytes_;
+  }
   int64_t elementBytes_;
+  int64_t offset_, onHost_, hostOffset_; // of the state
   int64_t unit_, slice_;       // elements of a unit, and of a rank's slice of one
   int64_t mine_ = 0;           // index in slices_
   std::vector<int64_t> ranks_; // ranks that have slices
-  std::vector<std::byte *> slices_;
+  std::vector<std::byte *> slices_; // the memory of each of these ranks
 };
 
 } // namespace mgc

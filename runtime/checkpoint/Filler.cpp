@@ -21,7 +21,8 @@ void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets)
     for (const plan::State &state : bucket.states)
       if (!isGradient(state.role) && !isOfMicrobatches(state.role))
-        std::memset(arena + state.offset, 0, size_t(bytesOf(plan, bucket, state)));
+        for (const plan::StatePart &part : partsOf(plan, bucket, state))
+          std::memset(arena + part.offset, 0, size_t(part.bytes));
 }
 
 bool hasMasters(const Bucket &bucket) { return bucket.has(plan::StateRole::master); }
@@ -149,8 +150,10 @@ void Filler::fillKept(const Piece &piece, const FillFor &fillFor, const std::str
   const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
   forEachRun(piece.shard, [&](int64_t local, int64_t file, int64_t count) {
     const BucketRange own = kept.ownPart({begin + local, count});
-    if (own.count > 0)
-      fill(file + own.begin - begin - local, own.count, reinterpret_cast<float *>(kept.data(own.begin)));
+    for (int64_t at = own.begin, count = 0; at < own.begin + own.count; at += count) {
+      count = std::min(own.begin + own.count - at, kept.runFrom(at));
+      fill(file + at - begin - local, count, reinterpret_cast<float *>(kept.data(at)));
+    }
   });
 }
 
@@ -172,12 +175,13 @@ void Filler::fillKeptOf(int64_t rank, const FillFor &fillFor, const std::string 
 void Filler::copyRows(const FillBlock &block, const Holder &to, const StateOf &state) const {
   const Shard shard = shardOf(block);
   const BucketBuffer source = bufferOf(block, block.filler, state), destination = bufferOf(block, to, state);
-  const std::byte *from = source.data(beginOf(*block.parameter, block.filler));
-  std::byte *out = destination.data(beginOf(*block.parameter, to));
-  const int64_t width = source.elementBytes();
+  const int64_t from = beginOf(*block.parameter, block.filler), out = beginOf(*block.parameter, to);
   for (int64_t row = 0; row < shard.rows; ++row)
-    std::memcpy(out + row * shard.rowStride * width, from + row * shard.rowStride * width,
-                size_t(shard.rowElements * width));
+    for (int64_t done = 0, count = 0; done < shard.rowElements; done += count) {
+      const int64_t element = row * shard.rowStride + done;
+      count = std::min({shard.rowElements - done, source.runFrom(from + element), destination.runFrom(out + element)});
+      std::memcpy(destination.data(out + element), source.data(from + element), size_t(count * source.elementBytes()));
+    }
 }
 
 void Filler::copyOf(int64_t rank) const {

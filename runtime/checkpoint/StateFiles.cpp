@@ -56,8 +56,11 @@ StateFiles::StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas) {
         info[state.name][kSavedOffsets] = chunk.box.offsets;
         for (const StateRun &run : chunk.runs) {
           const BucketBuffer buffer(plan, stage.buckets[run.bucket], rank, state.buffer, arenas);
-          file.pieces.emplace_back(buffer.data(run.element), size_t(state.bytes(run.count)));
-          file.tensorOfPiece.push_back(file.tensors.size() - 1);
+          for (int64_t done = 0, count = 0; done < run.count; done += count) {
+            count = std::min(run.count - done, buffer.runFrom(run.element + done));
+            file.pieces.emplace_back(buffer.data(run.element + done), size_t(state.bytes(count)));
+            file.tensorOfPiece.push_back(file.tensors.size() - 1);
+          }
         }
         bytes_ += state.bytes(chunk.box.elements());
       }

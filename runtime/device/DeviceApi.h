@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 11 };
+enum { MGC_DEVICE_API_VERSION = 12 };
 
 typedef uint64_t mgc_address; /* address in device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -168,6 +168,9 @@ typedef struct {
   void (*release)(mgc_device *device, mgc_address address); /* returns when what was enqueued before is done with it */
   int (*allocate_host)(mgc_device *device, int64_t bytes, void **data, mgc_error *error);
   void (*release_host)(mgc_device *device, void *data);
+  /* Pins memory of this process, which stays its own, until it is unpinned; the device has nothing to do with it then. */
+  int (*pin)(mgc_device *device, void *data, int64_t bytes, mgc_error *error);
+  void (*unpin)(mgc_device *device, void *data);
 
   /* --- Streams and events. */
   int (*make_stream)(mgc_device *device, int32_t high_priority, mgc_stream **stream, mgc_error *error);

@@ -112,6 +112,11 @@ Result<PinnedBuffer> PluginDevice::allocateHost(int64_t bytes) const {
   return PinnedBuffer(api(), raw(), data, bytes);
 }
 
+Result<PinnedRange> PluginDevice::pin(std::byte *data, int64_t bytes) const {
+  MGC_TRY(call<&Table::pin>(api(), raw(), static_cast<void *>(data), bytes));
+  return PinnedRange(api(), raw(), data, bytes);
+}
+
 Result<Stream> PluginDevice::makeStream(bool highPriority) const {
   return make<Stream, &Table::make_stream, mgc_stream>(api(), raw(), int32_t(highPriority));
 }

@@ -195,6 +195,9 @@ public:
   std::byte *data() const { return static_cast<std::byte *>(address()); }
 };
 
+// Memory of this process that is pinned, and outlives this.
+using PinnedRange = Buffer<void *, &Table::unpin>;
+
 class PluginDevice {
 public:
   PluginDevice(const Table &api, mgc_device *owned) : handle_(api, owned) {}
@@ -206,6 +209,7 @@ public:
 
   Result<DeviceBuffer> allocate(int64_t bytes) const;
   Result<PinnedBuffer> allocateHost(int64_t bytes) const;
+  Result<PinnedRange> pin(std::byte *data, int64_t bytes) const;
   Result<Stream> makeStream(bool highPriority = false) const;
   Result<Event> makeEvent(bool timed = false) const;
   Result<Module> loadModule(const std::string &path, std::string_view text) const;

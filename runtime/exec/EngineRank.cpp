@@ -41,7 +41,7 @@ Result<std::unique_ptr<EngineRank>> EngineRank::create(const plan::Plan &plan, c
 Status EngineRank::allocate() {
   MGC_SET(record_, resolveRank(plan_, options_.seed, communicator_));
   MGC_SET(copies_, device_.makeStream());
-  MGC_SET(arena_, RankArena::allocate(device_, record_.stage->bytes, options_.isOnHost));
+  MGC_SET(arena_, RankArena::allocate(device_, *record_.stage, options_.isOnHost));
   return Status::ok();
 }
 
@@ -61,7 +61,7 @@ Status EngineRank::load(const RowKernels &kernels, const ProductChoices *choices
   MGC_SET(io_, StepIo::make(device_, plan_, record_.rank));
   if (options_.timeline.trace() || options_.timeline.measure)
     MGC_TRY(makeClock());
-  StreamExecutorOptions executorOptions{arena_.address(), options_.isOnHost ? nullptr : io_.marks(),
+  StreamExecutorOptions executorOptions{arena_.addresses(), options_.isOnHost ? nullptr : io_.marks(),
                                         options_.inject,  options_.isOnHost,
                                         hasThreads,       options_.prepareThread};
   MGC_SET(executor_, StreamExecutor::make(device_, record_, program_, communicator_, executorOptions));
@@ -83,9 +83,7 @@ Status EngineRank::upload(Part part) {
   if (options_.isOnHost)
     return Status::ok();
   if (part == Part::weights)
-    for (const ByteRange &range : keptByOptimizer(plan_, *record_.stage))
-      if (range.bytes > 0)
-        MGC_TRY(copies_.fill(arena_.address() + static_cast<uint64_t>(range.offset), 0, range.bytes));
+    MGC_TRY(arena_.clear(copies_, keptByOptimizer(plan_, *record_.stage)));
   return arena_.upload(copies_, rangesOf(plan_, *record_.stage, part));
 }
 

@@ -2,12 +2,14 @@
 
 #include "plan/Expand.h"
 #include "plan/Plan.h"
+#include "runtime/base/Rounding.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
 #include <thread>
+#include <unistd.h>
 
 namespace mgc {
 
@@ -24,6 +26,12 @@ static Result<Mapping<std::byte>> makeMirror(int64_t bytes) {
   return Mapping<std::byte>(static_cast<std::byte *>(data), {static_cast<size_t>(bytes)});
 }
 
+static void append(const plan::Plan &plan, const plan::Bucket &bucket, const plan::State &state,
+                   std::vector<ByteRange> &ranges) {
+  for (const plan::StatePart &part : partsOf(plan, bucket, state))
+    ranges.push_back({part.offset, part.bytes});
+}
+
 std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part) {
   const auto has = [part](const plan::State &state) {
     if (isOfMicrobatches(state.role))
@@ -36,7 +44,7 @@ std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &s
   for (const plan::Bucket &bucket : stage.buckets)
     for (const plan::State &state : bucket.states)
       if (has(state))
-        ranges.push_back({state.offset, bytesOf(plan, bucket, state)});
+        append(plan, bucket, state, ranges);
   return ranges;
 }
 
@@ -45,17 +53,22 @@ std::vector<ByteRange> keptByOptimizer(const plan::Plan &plan, const plan::Stage
   for (const plan::Bucket &bucket : stage.buckets)
     for (const plan::State &state : bucket.states)
       if (state.role == plan::StateRole::optimizer)
-        ranges.push_back({state.offset, bytesOf(plan, bucket, state)});
+        append(plan, bucket, state, ranges);
   return ranges;
 }
 
-Result<RankArena> RankArena::allocate(const plugin::PluginDevice &device, int64_t bytes, bool isOnHost) {
+Result<RankArena> RankArena::allocate(const plugin::PluginDevice &device, const plan::StagePlan &stage, bool isOnHost) {
   RankArena arena;
   arena.isOnHost_ = isOnHost;
+  const int64_t bytes = stage.bytes;
   MGC_SET(arena.memory_, device.allocate(bytes));
   if (isOnHost)
     return arena;
-  MGC_SET(arena.mirror_, makeMirror(bytes));
+  arena.hostBytes_ = stage.hostBytes;
+  arena.mirrorOffset_ = roundUp(bytes, int64_t(getpagesize())) - bytes;
+  MGC_SET(arena.mirror_, makeMirror(arena.mirrorOffset_ + stage.addresses()));
+  if (stage.hostBytes > 0)
+    MGC_SET(arena.pinned_, device.pin(arena.hostMemory(), stage.hostBytes));
   for (Piece &piece : arena.pieces_) {
     MGC_ASSIGN(buffer, device.allocateHost(std::min(bytes, kPiece)));
     MGC_ASSIGN(done, device.makeEvent());
@@ -67,7 +80,18 @@ Result<RankArena> RankArena::allocate(const plugin::PluginDevice &device, int64_
 Status RankArena::fill(const plugin::Stream &stream, uint8_t byte) {
   if (bytes() > 0)
     MGC_TRY(stream.fill(address(), byte, bytes()));
+  if (hostBytes_ > 0)
+    std::memset(hostMemory(), byte, static_cast<size_t>(hostBytes_));
   return stream.synchronize();
+}
+
+Status RankArena::clear(const plugin::Stream &stream, std::span<const ByteRange> ranges) {
+  for (const ByteRange &range : ranges)
+    if (!isOfDevice(range))
+      std::memset(mirror() + range.offset, 0, static_cast<size_t>(range.bytes));
+    else
+      MGC_TRY(stream.fill(address() + static_cast<uint64_t>(range.offset), 0, range.bytes));
+  return Status::ok();
 }
 
 Status RankArena::wait(const Piece &piece) const {
@@ -79,18 +103,18 @@ Status RankArena::wait(const Piece &piece) const {
   }
 }
 
-// Calls body(piece, part of the range) with alternating pieces.
+// Calls body(piece, part of the range) with alternating pieces, for ranges that begin before `end`.
 template <typename Pieces, typename Body>
-static Status inPieces(std::span<const ByteRange> ranges, int64_t most, Pieces &pieces, const Body &body) {
+static Status inPieces(std::span<const ByteRange> ranges, int64_t end, int64_t most, Pieces &pieces, const Body &body) {
   size_t turn = 0;
   for (const ByteRange &range : ranges)
-    for (int64_t done = 0; done < range.bytes; done += most)
+    for (int64_t done = 0; range.offset < end && done < range.bytes; done += most)
       MGC_TRY(body(pieces[turn++ % pieces.size()], ByteRange{range.offset + done, std::min(most, range.bytes - done)}));
   return Status::ok();
 }
 
 Status RankArena::upload(const plugin::Stream &stream, std::span<const ByteRange> ranges) {
-  MGC_TRY(inPieces(ranges, kPiece, pieces_, [&](Piece &piece, const ByteRange &part) -> Status {
+  MGC_TRY(inPieces(ranges, bytes(), kPiece, pieces_, [&](Piece &piece, const ByteRange &part) -> Status {
     MGC_TRY(wait(piece));
     std::memcpy(piece.buffer.data(), mirror() + part.offset, static_cast<size_t>(part.bytes));
     MGC_TRY(stream.copyIn(address() + static_cast<uint64_t>(part.offset), piece.buffer.data(), part.bytes));
@@ -107,7 +131,7 @@ Status RankArena::finishDownload(Piece &piece) const {
 }
 
 Status RankArena::download(const plugin::Stream &stream, std::span<const ByteRange> ranges) {
-  MGC_TRY(inPieces(ranges, kPiece, pieces_, [&](Piece &piece, const ByteRange &part) -> Status {
+  MGC_TRY(inPieces(ranges, bytes(), kPiece, pieces_, [&](Piece &piece, const ByteRange &part) -> Status {
     MGC_TRY(finishDownload(piece));
     MGC_TRY(stream.copyOut(piece.buffer.data(), address() + static_cast<uint64_t>(part.offset), part.bytes));
     piece.range = part;

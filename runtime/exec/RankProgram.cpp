@@ -97,7 +97,10 @@ void RankProgram::Maker::assignStreams() {
                               : isOfUnit(*record_.stage, calls[call]) ? StreamKind::units
                                                                       : StreamKind::layers;
       for (int64_t k = chunk.callBegins[call]; k < chunk.callBegins[call + 1]; ++k)
-        if (chunk.instructions[k].group >= 0 && (isOfLayers || concurrency_ == Concurrency::all))
+        if (const auto *copy = std::get_if<plan::HostCopy>(&chunk.instructions[k].instruction->body))
+          program_.chunks_[i][k].side =
+              copy->direction == plan::HostCopy::Direction::in ? StreamKind::copiesIn : StreamKind::copiesOut;
+        else if (chunk.instructions[k].group >= 0 && (isOfLayers || concurrency_ == Concurrency::all))
           program_.chunks_[i][k].side = side;
     }
   }

@@ -12,13 +12,14 @@ namespace mgc {
 
 // The kind of stream that an instruction runs on. Collectives may have streams of their own by their use: those of forward
 // and backward, those that gather or sum up units (plan::isOfUnit), and those that complete gradients and end the step.
-enum class StreamKind { compute, gradients, layers, units, step };
-inline constexpr size_t kStreamKinds = 5;
+// Copies between host and device have one for each direction.
+enum class StreamKind { compute, gradients, layers, units, step, copiesIn, copiesOut };
+inline constexpr size_t kStreamKinds = 7;
 
 struct PreparedInstruction {
   PreparedCall call;
-  StreamKind side = StreamKind::compute; // for a collective in parallel with its run: its stream
-  // Number among the chunk's collectives in parallel with their run; -1: it is in its run's stream.
+  StreamKind side = StreamKind::compute; // for a collective or a copy in parallel with its run: its stream
+  // Number among the chunk's works in parallel with their run; -1: it is in its run's stream.
   int64_t concurrent = -1;
   int64_t countsOf = -1; // for an exchange of rows: SharedCounts.h
 };
@@ -55,7 +56,7 @@ public:
   std::span<const PairTurn> turns(int64_t schedule) const {
     return turns_.at({joins_.ofStep[schedule], joins_.ofStep[schedule + 1]});
   }
-  int64_t mostConcurrent() const;                // collectives of a chunk
+  int64_t mostConcurrent() const;                // collectives and copies of a chunk
   int64_t mostConcurrent(StreamKind kind) const; // on streams of the kind
   const CollectiveCount &collectives() const { return count_; }
 

@@ -69,7 +69,7 @@ StreamExecutor::Link StreamExecutor::linkOf(int64_t transfer) const {
 }
 
 StreamExecutor::Cursor StreamExecutor::cursorOn(const Stream &stream, bool isOfLane) const {
-  Cursor cursor{&stream, {}, std::vector<mgc_address>(record_.maxSlots + 1), {}, isOfLane};
+  Cursor cursor{&stream, {}, std::vector<int64_t>(record_.maxSlots + 1), {}, isOfLane};
   cursor.operands.reserve(record_.maxOperands);
   cursor.place.rank = record_.rank;
   cursor.place.stage = record_.stageIndex;
@@ -81,7 +81,8 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
   cursor_ = cursorOn(compute_, false);
   secondCursor_ = cursorOn(compute_, false);
   MGC_SET(begun_, device.makeEvent());
-  for (StreamKind kind : {StreamKind::gradients, StreamKind::layers, StreamKind::units, StreamKind::step}) {
+  for (StreamKind kind : {StreamKind::gradients, StreamKind::layers, StreamKind::units, StreamKind::step,
+                          StreamKind::copiesIn, StreamKind::copiesOut}) {
     MGC_ASSIGN(stream, device.makeStream(true));
     MGC_ASSIGN(begin, device.makeEvent());
     Lane &lane = lanes_[kind];
@@ -320,8 +321,7 @@ Status StreamExecutor::post(int64_t index) {
     MGC_ASSIGN(event, eventOf(wait));
     MGC_TRY(stream.wait(*event));
   }
-  const Transfer transfer{record.peer, step.value, step.microbatch, options_.arena + static_cast<uint64_t>(step.offset),
-                          step.bytes};
+  const Transfer transfer{record.peer, step.value, step.microbatch, options_.addresses.at(step.offset), step.bytes};
   const Event &mine = eventAt(index);
   if (clock_)
     clock_->transferBegins(index);

@@ -26,6 +26,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/ExecutionPlace.h"
 #include "runtime/exec/LaneThread.h"
+#include "runtime/exec/RankArena.h"
 #include "runtime/exec/RankProgram.h"
 #include "runtime/exec/StepClock.h"
 #include "runtime/exec/Transfers.h"
@@ -35,7 +36,7 @@
 namespace mgc {
 
 struct StreamExecutorOptions {
-  mgc_address arena = 0;
+  RankAddresses addresses;
   uint32_t *marks = nullptr; // pinned: Marks, for placeAt(); null: not wanted
   // Called before each instruction is enqueued, by the thread that does; an error is one of that instruction. For tests of
   // failures.
@@ -78,8 +79,9 @@ private:
   struct Cursor {
     const plugin::Stream *stream = nullptr;
     ExecutionPlace place;
-    // Addresses of the chunk's slots; of the operands of the instruction being enqueued.
-    std::vector<mgc_address> slotBases, operands;
+    // Where the chunk's slots begin in the rank's memory; the addresses of the operands of the instruction being enqueued.
+    std::vector<int64_t> slotBases;
+    std::vector<mgc_address> operands;
     bool isOfLane = false; // the thread of a lane
     // The state of the run.
     int64_t countsRead = -1;          // PreparedInstruction::countsOf of its last exchange of rows

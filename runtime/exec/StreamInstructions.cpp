@@ -7,9 +7,9 @@ using plugin::Event;
 using plugin::Stream;
 
 void StreamExecutor::bindSlots(Cursor &cursor, const plan::ExpandedStep &step) const {
-  cursor.slotBases[0] = options_.arena;
+  cursor.slotBases[0] = 0;
   for (size_t slot = 0; slot < step.slots.size(); ++slot)
-    cursor.slotBases[slot + 1] = options_.arena + static_cast<uint64_t>(step.slots[slot]);
+    cursor.slotBases[slot + 1] = step.slots[slot];
 }
 
 void StreamExecutor::bindOperands(Cursor &cursor, const ChunkRecord &chunk,
@@ -17,7 +17,7 @@ void StreamExecutor::bindOperands(Cursor &cursor, const ChunkRecord &chunk,
   cursor.operands.clear();
   for (int64_t i = 0; i < instruction.operandCount; ++i) {
     const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
-    cursor.operands.push_back(cursor.slotBases[operand.slot] + static_cast<uint64_t>(operand.offset));
+    cursor.operands.push_back(options_.addresses.at(cursor.slotBases[operand.slot] + operand.offset));
   }
 }
 

@@ -32,6 +32,8 @@ std::string_view partOf(WorkKind kind, plan::Task task) {
     return "collectives";
   case WorkKind::move:
     return "moves";
+  case WorkKind::hostCopy:
+    return "host copies";
   case WorkKind::transfer:
     break;
   }

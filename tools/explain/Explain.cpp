@@ -169,6 +169,9 @@ std::string workTable(const plan::Plan &plan, const std::vector<StageFacts> &sta
                     countText(stage.flops) + (stage.flops < 1000 ? " FLOP" : "FLOP"),
                     fmt::format("{:.1f} %", 100 * step.stages[rows.size() - 1].idle), bytesText(double(stage.bytes)),
                     bytesText(double(stage.leastBytes)), fmt::format("{}", stage.bytes)});
+  if (std::ranges::any_of(stages, [](const StageFacts &stage) { return stage.hostBytes > 0; }))
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i].insert(rows[i].end() - 1, i == 0 ? "of the host" : bytesText(double(stages[i - 1].hostBytes)));
   if (plan.encoderLength > 0)
     for (size_t i = 0; i < rows.size(); ++i)
       rows[i].insert(rows[i].begin() + 1, i == 0 ? "encoder" : layersText(stages[i - 1].encoderLayers));
@@ -296,13 +299,16 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
 void mgc::tools::sayMemory(const plan::Plan &plan) {
   if (plan.policiesAreCut)
     say(stderr, "{}\n", kCutSearch.substr(2));
-  auto memoryOf = [&](size_t stage) { return std::pair(plan.stages[stage].bytes, plan.stages[stage].leastBytes); };
+  auto memoryOf = [&](size_t stage) {
+    return std::tuple(plan.stages[stage].bytes, plan.stages[stage].leastBytes, plan.stages[stage].hostBytes);
+  };
   for (size_t first = 0, last = 0; first < plan.stages.size(); first = last + 1) {
     for (last = first; last + 1 < plan.stages.size() && memoryOf(last + 1) == memoryOf(first);)
       ++last;
-    auto [bytes, least] = memoryOf(first);
+    auto [bytes, least, host] = memoryOf(first);
     std::string stages = first == last ? fmt::format("stage {}", first) : fmt::format("stages {} to {}", first, last);
-    say(stderr, "{}: {} a rank, {} live together at least ({:.2f} % less)\n", stages, bytesText(double(bytes)),
-        bytesText(double(least)), 100.0 * double(bytes - least) / double(bytes));
+    say(stderr, "{}: {} a rank, {} live together at least ({:.2f} % less){}\n", stages, bytesText(double(bytes)),
+        bytesText(double(least)), 100.0 * double(bytes - least) / double(bytes),
+        host > 0 ? fmt::format("; {} of the host", bytesText(double(host))) : "");
   }
 }

@@ -52,6 +52,7 @@ Json jsonOf(const StageFacts &stage, const StageTime &time) {
           {"encoder_layers", jsonOf(stage.encoderLayers)},
           {"bytes", stage.bytes},
           {"least_bytes", stage.leastBytes},
+          {"host_bytes", stage.hostBytes},
           {"memory", memory},
           {"parameters", stage.parameters},
           {"flops", stage.flops},

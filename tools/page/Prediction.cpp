@@ -22,6 +22,7 @@ constexpr NamedPart kParts[] = {
     {"experts", "exchanges of experts", &StepParts::experts},
     {"gradients", "collectives of gradients and parameters", &StepParts::gradients},
     {"optimizer", "optimizer", &StepParts::optimizer},
+    {"host_copies", "copies between host and device", &StepParts::hostCopies},
     {"messages", "messages between stages", &StepParts::messages},
     {"bubble", "bubble: waiting for other stages", &StepParts::bubble},
 };
@@ -58,6 +59,19 @@ std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
       secondsText(step.hiddenLayers), ofExchanges, secondsText(step.hiddenGradients));
 }
 
+std::string hostText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
+  const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::hostBytes).hostBytes;
+  if (needed == 0)
+    return "";
+  std::string text = fmt::format("  hidden, of the copies between host and device: {} behind the update and each other\n",
+                                 secondsText(step.hiddenHostCopies));
+  if (double(needed) > machine.host.bytes)
+    text += fmt::format("  a rank needs {:.2f} GB of the host, which has {:.2f} GB for each device: the plan does not fit, "
+                        "by {:.2f} GB\n",
+                        1e-9 * double(needed), 1e-9 * machine.host.bytes, 1e-9 * (double(needed) - machine.host.bytes));
+  return text;
+}
+
 std::string memoryText(const plan::Plan &plan, const Machine &machine) {
   const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::bytes).bytes;
   if (double(needed) <= machine.memory.bytes)
@@ -80,10 +94,10 @@ std::string targetText(const plan::Plan &plan, const Machine &machine) {
 
 std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
   return fmt::format("predicted step on {} ({})\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
-                     "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
+                     "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}{}",
                      machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
                      100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step),
-                     hiddenText(plan, step), memoryText(plan, machine), targetText(plan, machine));
+                     hiddenText(plan, step), hostText(plan, machine, step), memoryText(plan, machine), targetText(plan, machine));
 }
 
 nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost &step) {
@@ -94,7 +108,10 @@ nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost
           {"seconds", step.seconds},
           {"parts", parts},
           {"hidden",
-           {{"layers", step.hiddenLayers}, {"exchanges", step.hiddenExchanges}, {"gradients", step.hiddenGradients}}},
+           {{"layers", step.hiddenLayers},
+            {"exchanges", step.hiddenExchanges},
+            {"gradients", step.hiddenGradients},
+            {"host_copies", step.hiddenHostCopies}}},
           {"bubble", step.bubble()},
           {"tokens_per_second_per_device", step.tokensPerSecond},
           {"model_flops", step.modelFlops},

@@ -274,5 +274,12 @@ LogicalResult BucketOp::verify() {
                        << fmt::format("{}", fmt::join(plan::enumNames<plan::BucketUse>, ", ")) << " (bucket_c1)";
 }
 
+LogicalResult PiecesOp::verify() {
+  if (int64_t(getCount()) >= 1 && int64_t(getParts()) >= 1 && int64_t(getFirst()) >= 0)
+    return success();
+  return emitOpError() << int64_t(getCount()) << " times " << int64_t(getParts()) << " parts from part "
+                       << int64_t(getFirst()) << " on; expected at least one of each, from 0 on (pieces_c1)";
+}
+
 LogicalResult PackOp::verify() { return verifyPacked(*this, getResult(), getValues(), "pack"); }
 LogicalResult UnpackOp::verify() { return verifyPacked(*this, getValue(), getResults(), "unpack"); }

@@ -91,6 +91,24 @@ def Mg_ReductionOp : Mg_Op<"reduction", [HasParent<"StageOp">]> {
   let assemblyFormat = "$function `chunk` $chunk `instances` $instances attr-dict";
 }
 
+def Mg_PiecesOp : Mg_Op<"pieces", [HasParent<"StageOp">]> {
+  let summary = "A bucket's update in pieces, because some of its masters and optimizer states are on the host";
+  let description = [{
+    `update` is for `parts` parts of what a rank updates of the bucket, first for those from part `first` on, then for those
+    behind them, `count` times. With `onHost` their masters and optimizer states are copied to the device before, and back
+    behind it. The pieces of a bucket have all its parts, in order; those on the host come first.
+
+        mg.pieces bucket 0 first 0 parts 3 count 8 update @update.0.0.0 {onHost}
+
+    1. count and parts are at least 1 (pieces_c1)
+
+    The form of all is proved with that of the step (step_c8, compiler/step/VerifyStepForm.h).
+  }];
+  let arguments = (ins I64Attr:$bucket, I64Attr:$first, I64Attr:$parts, I64Attr:$count, FlatSymbolRefAttr:$update,
+                       UnitAttr:$onHost);
+  let assemblyFormat = "`bucket` $bucket `first` $first `parts` $parts `count` $count `update` $update attr-dict";
+  let hasVerifier = 1;
+}
 def Mg_UnitOp : Mg_Op<"unit", [HasParent<"StageOp">]> {
   let summary = "Functions that run around calls that use a unit of a bucket, or the whole of one that has none";
   let description = [{

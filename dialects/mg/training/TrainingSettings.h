@@ -34,6 +34,8 @@ struct TrainingSettings {
   std::string
       memory; // bytes of a rank, or a part of the device's (MemorySize.h), by which layers have policies; empty: they do not
   plan::Optimizer optimizer{};
+  double optimizerOffload = 0; // the part of the bytes of masters and optimizer states that is on the host
+  std::string hostMemory;      // bytes that a rank may take of it (MemorySize.h); empty: any
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
@@ -83,7 +85,8 @@ constexpr auto trainingFields() {
       std::pair("overlaps_param_gather", &T::overlapsParamGather), std::pair("recompute_granularity", &T::recompute),
       std::pair("recompute_method", &T::recomputeMethod), std::pair("recompute_num_layers", &T::recomputeLayers),
       std::pair("recompute_modules", &T::recomputeModules), std::pair("memory", &T::memory),
-      std::pair("optimizer", &T::optimizer), std::pair("bucket_elements", &T::bucketElements),
+      std::pair("optimizer", &T::optimizer), std::pair("optimizer_offload_fraction", &T::optimizerOffload),
+      std::pair("host_memory", &T::hostMemory), std::pair("bucket_elements", &T::bucketElements),
       std::pair("loss_tile", &T::lossTile), std::pair("sequence_parallel", &T::sequenceParallel),
       std::pair("dtype", &T::dtype), std::pair("gradient_dtype", &T::gradientType),
       std::pair("fp32_residual_connection", &T::fp32Residual), std::pair("context_types", &T::contextTypes),

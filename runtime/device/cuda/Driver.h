@@ -11,7 +11,7 @@
   F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceTotalMem) F(cuDeviceGetAttribute) \
   F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease) F(cuCtxSetCurrent) \
   F(cuCtxGetStreamPriorityRange) F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostAlloc) \
-  F(cuMemFreeHost) F(cuStreamCreateWithPriority) F(cuStreamDestroy) F(cuStreamQuery) \
+  F(cuMemFreeHost) F(cuMemHostRegister) F(cuMemHostUnregister) F(cuStreamCreateWithPriority) F(cuStreamDestroy) F(cuStreamQuery) \
   F(cuStreamWaitEvent) F(cuStreamWriteValue32) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) \
   F(cuEventQuery) F(cuEventElapsedTime) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) \
   F(cuMemcpyDtoDAsync) F(cuMemcpy2DAsync) F(cuMemcpyDtoH) F(cuMemcpyHtoD) F(cuMemsetD8Async) F(cuModuleLoadDataEx) \

@@ -133,6 +133,8 @@ Status allocate(mgc_device *device, int64_t bytes, mgc_address *address);
 void release(mgc_device *device, mgc_address address);
 Status allocateHost(mgc_device *device, int64_t bytes, void **data);
 void releaseHost(mgc_device *device, void *data);
+Status pin(mgc_device *device, void *data, int64_t bytes);
+void unpin(mgc_device *device, void *data);
 Status copyIn(mgc_stream *stream, mgc_address to, const void *from, int64_t bytes);
 Status copyInNow(mgc_device &device, mgc_address to, const void *from,
                  int64_t bytes); // returns when it is there

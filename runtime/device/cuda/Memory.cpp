@@ -66,6 +66,21 @@ void releaseHost(mgc_device *device, void *data) {
   device->driver->cuMemFreeHost(data);
 }
 
+Status pin(mgc_device *device, void *data, int64_t bytes) {
+  MGC_TRY(device->enter());
+  return check(*device,
+               device->driver->cuMemHostRegister(data, size_t(bytes),
+                                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
+               "pinning {} bytes of host memory ({:.2f} GiB; limited by the machine's memory, by its container, and by "
+               "ulimit -l)",
+               bytes, gibibytes(size_t(bytes)));
+}
+
+void unpin(mgc_device *device, void *data) {
+  device->driver->cuCtxSetCurrent(device->context);
+  device->driver->cuMemHostUnregister(data);
+}
+
 Status copyIn(mgc_stream *stream, mgc_address to, const void *from, int64_t bytes) {
   MGC_TRY(stream->device->enter());
   const auto result = stream->device->driver->cuMemcpyHtoDAsync(to, from, size_t(bytes), stream->handle);

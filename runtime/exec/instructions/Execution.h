@@ -62,6 +62,7 @@ inline Status prepare(const Preparation &, const plan::DropChoices &, PreparedCa
 inline Status prepare(const Preparation &, const plan::ExchangeRows &, PreparedCall &) { return Status::ok(); }
 inline Status prepare(const Preparation &, const plan::Collective &, PreparedCall &) { return Status::ok(); }
 inline Status prepare(const Preparation &, const plan::Move &, PreparedCall &) { return Status::ok(); }
+inline Status prepare(const Preparation &, const plan::HostCopy &, PreparedCall &) { return Status::ok(); }
 
 // The instruction where and when it runs.
 struct Enqueueing {
@@ -84,6 +85,7 @@ Status enqueue(const Enqueueing &at, const plan::ExchangeRows &what);
 Status enqueue(const Enqueueing &at, const plan::Attention &attention);
 Status enqueue(const Enqueueing &at, const plan::Collective &collective);
 Status enqueue(const Enqueueing &at, const plan::Move &move);
+Status enqueue(const Enqueueing &at, const plan::HostCopy &copy);
 
 // Kinds whose enqueue may have the host wait for the device: a step that has one is no graph.
 template <typename Kind> inline constexpr bool kWaitsForDevice = false;

@@ -19,11 +19,12 @@ Json goodJson() {
     "name": "toy", "device": "a toy", "target": "cuda:sm_90", "flops": {"f32": 1e12, "bf16": 1e13},
     "products": {"units": 4, "start_depth": 8, "tiles": [{"m": 16, "n": 8, "fraction": 0.5}]},
     "attention": {"forward": 0.5, "backward": 0.4}, "rows": 0.5,
-    "memory": {"bytes": 1e9, "bandwidth": 1e12, "fraction": 0.8}, "launch": 1e-6,
+    "memory": {"bytes": 1e9, "bandwidth": 1e12, "fraction": 0.8},
+    "host": {"bytes": 1e10, "bandwidth": 1e11, "fraction": 0.8}, "launch": 1e-6,
     "links": [{"ranks": 2, "bandwidth": 1e10, "fraction": 0.8, "latency": 1e-6},
               {"ranks": 8, "bandwidth": 1e9, "fraction": 0.8, "latency": 1e-6},
               {"bandwidth": 1e8, "fraction": 0.8, "latency": 1e-5}],
-    "sources": {"flops": "a", "products": "a", "attention": "a", "rows": "a", "memory": "a", "launch": "a", "links": "a"}})");
+    "sources": {"flops": "a", "products": "a", "attention": "a", "rows": "a", "memory": "a", "host": "a", "launch": "a", "links": "a"}})");
 }
 
 std::string refusalOf(const std::string &text) {

@@ -127,6 +127,19 @@ CUresult cuMemFreeHost(void *data) {
   return releaseHost(data);
 }
 
+CUresult cuMemHostRegister(void *data, size_t bytes, unsigned) {
+  const CUresult result = enterFreely();
+  return result == CUDA_SUCCESS ? pin(data, bytes) : result;
+}
+
+// Waits for the device, as the driver does.
+CUresult cuMemHostUnregister(void *data) {
+  if (CUresult result = enterFreely(); result != CUDA_SUCCESS)
+    return result;
+  finishAll(*current());
+  return unpin(data);
+}
+
 CUresult cuMemHostGetDevicePointer(CUdeviceptr *address, void *data, unsigned) {
   *address = reinterpret_cast<CUdeviceptr>(data);
   CUresult result = enter();

@@ -119,6 +119,26 @@ CUresult releaseHost(void *data) {
   return CUDA_SUCCESS;
 }
 
+// Memory of the process, which has it back when it is no longer pinned.
+CUresult pin(void *data, size_t bytes) {
+  if (!data || bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (isPinned(data, 1))
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  memory().addAt(reinterpret_cast<uintptr_t>(data), data, bytes);
+  std::lock_guard lock(pinnedMutex);
+  pinned()[reinterpret_cast<uintptr_t>(data)] = bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult unpin(void *data) {
+  std::lock_guard lock(pinnedMutex);
+  if (!pinned().erase(reinterpret_cast<uintptr_t>(data)))
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  memory().remove(reinterpret_cast<uintptr_t>(data));
+  return CUDA_SUCCESS;
+}
+
 bool isPinned(const void *data, size_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   std::lock_guard lock(pinnedMutex);

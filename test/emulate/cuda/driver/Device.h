@@ -41,6 +41,8 @@ CUresult allocate(CUctx_st &device, size_t bytes, CUdeviceptr &address);
 CUresult release(CUctx_st &device, CUdeviceptr address);
 CUresult allocateHost(size_t bytes, void **data);
 CUresult releaseHost(void *data);
+CUresult pin(void *data, size_t bytes);
+CUresult unpin(void *data);
 bool isPinned(const void *data, size_t bytes);
 // Whether all bytes lie in one allocation.
 bool isDevice(CUdeviceptr address, size_t bytes);

@@ -79,6 +79,16 @@ void HostDevice::releaseHost(void *data) {
     std::free(data);
 }
 
+void HostDevice::pin(void *data, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  pinned_[reinterpret_cast<uintptr_t>(data)] = bytes;
+}
+
+void HostDevice::unpin(void *data) {
+  std::lock_guard lock(mutex_);
+  pinned_.erase(reinterpret_cast<uintptr_t>(data));
+}
+
 Result<std::byte *> HostDevice::at(mgc_address address, int64_t bytes) const {
   if (bytes == 0)
     return static_cast<std::byte *>(nullptr);

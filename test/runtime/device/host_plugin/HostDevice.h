@@ -24,6 +24,8 @@ public:
   void release(mgc_address address);
   Result<void *> allocateHost(int64_t bytes);
   void releaseHost(void *data);
+  void pin(void *data, int64_t bytes);
+  void unpin(void *data);
 
   // The host's pointer to the device's memory; an error unless all bytes lie in one allocation.
   Result<std::byte *> at(mgc_address address, int64_t bytes) const;

@@ -437,6 +437,8 @@ const mgc_device_api_table kTable = {
     .allocate_host = [](mgc_device *device, int64_t bytes, void **to,
                         mgc_error *error) { return give(device->allocateHost(bytes), to, error); },
     .release_host = [](mgc_device *device, void *data) { device->releaseHost(data); },
+    .pin = [](mgc_device *device, void *data, int64_t bytes, mgc_error *) { return device->pin(data, bytes), 0; },
+    .unpin = [](mgc_device *device, void *data) { device->unpin(data); },
     .make_stream = [](mgc_device *device, int32_t, mgc_stream **stream,
                       mgc_error *) { return *stream = new mgc_stream(*device), 0; },
     .drop_stream = [](mgc_stream *stream) { delete stream; },
