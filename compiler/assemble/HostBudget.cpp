@@ -2,13 +2,33 @@
 #include "compiler/assemble/HostBudget.h"
 
 #include "compiler/assemble/TaskTimes.h"
+#include "compiler/step/OffloadPieces.h"
 #include "dialects/mg/training/MemorySize.h"
-
-#include <cmath>
 
 using namespace mlir;
 
 namespace mgc {
+
+// Bytes of a stage on the host with another fraction.
+static int64_t hostBytes(StageOp stage, double fraction) {
+  const SmallVector<BucketOp> buckets = stage.all<BucketOp>();
+  const auto mesh = stage->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
+  int64_t bytes = 0;
+  for (const auto &[bucket, pieces] : llvm::zip(buckets, updatePieces(buckets, mesh, fraction)))
+    for (const UpdatePieces &piece : pieces)
+      bytes += piece.isOnHost ? piece.parts * piece.count * bytesOfPart(bucket, BucketTypes(bucket, mesh)) : 0;
+  return bytes;
+}
+
+// The greatest fraction, in thousandths, with which no stage takes more; 0: none.
+static double fittingFraction(const Decisions &decisions, int64_t budget) {
+  for (int64_t thousandths = 1000; thousandths > 0; --thousandths)
+    if (llvm::all_of(decisions.stages, [&](const StageDecisions &stage) {
+          return hostBytes(stage.op, double(thousandths) / 1000) <= budget;
+        }))
+      return double(thousandths) / 1000;
+  return 0;
+}
 
 Status verifyHostMemory(const Decisions &decisions) {
   const TrainingSettings &training = trainingOf(decisions.module);
@@ -26,8 +46,7 @@ Status verifyHostMemory(const Decisions &decisions) {
   const int64_t needed = most->memory.hostBytes;
   if (needed <= budget)
     return Status::ok();
-  // Parts of buckets are rounded: a little less is sure.
-  const double fraction = std::floor(1000 * training.optimizerOffload * double(budget) / double(needed)) / 1000;
+  const double fraction = fittingFraction(decisions, budget);
   return errorf("stage {} takes {} bytes of the host, {} more than the {} of --host-memory {}\n  possible: --host-memory "
                 "{}{}, or less for a rank: more of --tp, --pp or, with data ranks, of --zero",
                 most - decisions.stages.begin(), needed, needed - budget, budget, training.hostMemory, needed,

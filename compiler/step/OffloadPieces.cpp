@@ -14,8 +14,7 @@ bool isOffloadable(const StateBuffer &state) {
   return state.role == plan::StateRole::master || state.role == plan::StateRole::optimizer;
 }
 
-// Of the states of a part.
-static int64_t bytesOfPart(BucketOp bucket, const BucketTypes &types) {
+int64_t bytesOfPart(BucketOp bucket, const BucketTypes &types) {
   int64_t bytes = 0;
   for (const StateBuffer &state : statesOf(bucket))
     if (isOffloadable(state))

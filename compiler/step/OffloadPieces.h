@@ -27,6 +27,9 @@ inline constexpr int64_t kLeastPieces = 8;
 
 std::vector<std::vector<UpdatePieces>> updatePieces(llvm::ArrayRef<BucketOp> buckets, MeshAttr mesh, double fraction);
 
+// Bytes of the masters and optimizer states of a part.
+int64_t bytesOfPart(BucketOp bucket, const BucketTypes &types);
+
 // Masters and what the optimizer keeps.
 bool isOffloadable(const StateBuffer &state);
 
