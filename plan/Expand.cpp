@@ -99,9 +99,10 @@ int64_t bytesOf(const Plan &plan, const Bucket &bucket, const State &state) {
   return elementsOf(plan, bucket, state) * sizeInBytes(state.type);
 }
 
-std::vector<StatePart> partsOf(const Plan &plan, const Bucket &bucket, const State &state) {
-  const int64_t width = sizeInBytes(state.type), all = bytesOf(plan, bucket, state), onHost = state.hostElements * width;
-  std::vector<StatePart> parts;
+std::vector<StateSpan> spansOf(const Plan &plan, const Bucket &bucket, const State &state) {
+  const int64_t width = sizeInBytes(state.type), all = bytesOf(plan, bucket, state),
+                onHost = state.hostElements * width;
+  std::vector<StateSpan> parts;
   if (onHost > 0)
     parts.push_back({state.hostOffset, onHost, 0});
   if (all > onHost)

@@ -66,12 +66,12 @@ int64_t elementsOf(const Plan &plan, const Bucket &bucket, const State &state);
 int64_t bytesOf(const Plan &plan, const Bucket &bucket, const State &state);
 
 // Elements of a state that lie side by side, in one arena.
-struct StatePart {
+struct StateSpan {
   int64_t offset = 0, bytes = 0; // the address
-  int64_t firstElement = 0;      // of those that the rank has
+  int64_t firstElement = 0;      // its number among those that the rank has
 };
 // The parts of a state that have elements: on the host, then on the device.
-std::vector<StatePart> partsOf(const Plan &plan, const Bucket &bucket, const State &state);
+std::vector<StateSpan> spansOf(const Plan &plan, const Bucket &bucket, const State &state);
 
 // A parameter for each instance, with places of one instance each.
 std::vector<Parameter> instancesOf(const Parameter &parameter);

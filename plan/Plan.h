@@ -27,7 +27,7 @@ inline constexpr int64_t kVersion = 30;
 
 // A part of the rank's memory; together the regions cover the device's arena and the host's exactly.
 struct Region {
-  // Of the device's: parameters gradients optimizer activations gathered units staging frame inputs scalars. Of the host's:
+  // On the device: parameters gradients optimizer activations gathered units staging frame inputs scalars. On the host:
   // hostOptimizer.
   std::string kind;
   int64_t offset = 0, bytes = 0;

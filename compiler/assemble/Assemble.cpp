@@ -52,7 +52,8 @@ Result<AssembledPlan> assemble(ModuleOp module) {
   out.plan.policiesAreCut = decisions.policiesAreCut;
   ProgramDecisions &programs = decisions.programs;
   for (const StageDecisions &stage : decisions.stages) {
-    out.plan.stages.push_back(assembleStage(stage, {module, programs.programs, programs.byFunction, programs.hostCopies}));
+    out.plan.stages.push_back(
+        assembleStage(stage, {module, programs.programs, programs.byFunction, programs.hostCopies}));
     MGC_TRY(addParameters(stage.op, decisions.blocks, out.plan));
   }
   for (AssembledProgram &program : programs.programs)

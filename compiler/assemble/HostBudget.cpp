@@ -47,10 +47,11 @@ Status verifyHostMemory(const Decisions &decisions) {
   if (needed <= budget)
     return Status::ok();
   const double fraction = fittingFraction(decisions, budget);
-  return errorf("stage {} takes {} bytes of the host, {} more than the {} of --host-memory {}\n  possible: --host-memory "
-                "{}{}, or less for a rank: more of --tp, --pp or, with data ranks, of --zero",
-                most - decisions.stages.begin(), needed, needed - budget, budget, training.hostMemory, needed,
-                fraction > 0 ? fmt::format(", --optimizer-offload-fraction {}", fraction) : "");
+  return errorf(
+      "stage {} takes {} bytes of the host, {} more than the {} of --host-memory {}\n  possible: --host-memory "
+      "{}{}, or less for a rank: more of --tp, --pp or, with data ranks, of --zero",
+      most - decisions.stages.begin(), needed, needed - budget, budget, training.hostMemory, needed,
+      fraction > 0 ? fmt::format(", --optimizer-offload-fraction {}", fraction) : "");
 }
 
 } // namespace mgc

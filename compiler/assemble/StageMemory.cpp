@@ -243,7 +243,7 @@ private:
         state.hostElements += int64_t(pieces.getParts() * pieces.getCount()) * sizes.elementsOfPart;
   }
 
-  // Of the largest piece.
+  // The bytes of the largest piece.
   int64_t stagingBytes() {
     int64_t most = 0;
     for (PiecesOp pieces : stage_.all<PiecesOp>())

@@ -131,7 +131,7 @@ private:
     plan::Task task;
     int64_t unit = 0;
     bool inSecond = false, isSecondGradient = false; // its memory for gathered values, for gradients
-    const Piece *piece = nullptr;                    // of an update
+    const Piece *piece = nullptr;                    // the piece that an update is for
   };
 
   plan::Binding bufferBinding(DictionaryAttr buffer, const Use &use) {
@@ -252,7 +252,7 @@ private:
     return call;
   }
 
-  // Of the update of a piece.
+  // The address of a buffer in the update of a piece.
   int64_t offsetOf(StringRef kind, const Piece &piece) {
     const plan::State &state = *memory_.buckets[PiecesOp(piece.op).getBucket()].stateNamed(std::string_view(kind));
     if (PiecesOp(piece.op).getOnHost() && llvm::is_contained(piece.sizes.states, state.name))

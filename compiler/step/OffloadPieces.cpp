@@ -34,7 +34,7 @@ static std::vector<UpdatePieces> piecesOf(int64_t onHost, int64_t all, int64_t b
   return pieces;
 }
 
-// What rounding leaves out of one bucket the next one has.
+// Bytes that rounding leaves out of one bucket are those of the next one.
 std::vector<std::vector<UpdatePieces>> updatePieces(ArrayRef<BucketOp> buckets, MeshAttr mesh, double fraction) {
   std::vector<std::vector<UpdatePieces>> pieces;
   double wanted = 0, taken = 0; // bytes on the host

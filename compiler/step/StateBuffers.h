@@ -42,7 +42,7 @@ public:
   // One unit's: the pending one, and what it adds to the accumulated one.
   mlir::RankedTensorType unitGradient() const;
   mlir::RankedTensorType unitSum(mlir::Type element) const;
-  // Of what a rank updates, all units one behind the other: how many parts it is, elements of a part, and the type of some parts.
+  // The parts of all that a rank updates, all units one behind the other: how many, elements of one, the type of some.
   int64_t partsOfUpdate() const;
   int64_t elementsOfPart() const;
   mlir::RankedTensorType pieceOfUpdate(mlir::Type element, int64_t parts) const;

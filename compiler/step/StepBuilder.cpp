@@ -209,8 +209,7 @@ void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars
     return parts > 0 ? types.pieceOfUpdate(element, parts) : types.ofUpdate(element);
   };
   UpdateOperands operands{bucket, {}, {}, {}, factor, scalars};
-  operands.value =
-      precision.hasMasters() ? state("master") : f.reshard(state("value"), typeOf(precision.values));
+  operands.value = precision.hasMasters() ? state("master") : f.reshard(state("value"), typeOf(precision.values));
   operands.gradient = state(completeGradient(bucket));
   for (StringRef name : rule.states)
     operands.states.push_back(state(name));

@@ -21,9 +21,9 @@ struct UnitFunctions {
 };
 
 struct StepFunctions {
-  mlir::func::FuncOp begin, reduce, update; // update: of buckets without pieces
-  std::vector<mlir::func::FuncOp> gradients; // by BucketKey::part
-  std::map<int64_t, UnitFunctions> units;    // by bucket
+  mlir::func::FuncOp begin, reduce, update;            // update: of buckets without pieces
+  std::vector<mlir::func::FuncOp> gradients;           // by BucketKey::part
+  std::map<int64_t, UnitFunctions> units;              // by bucket
   std::vector<std::vector<mlir::func::FuncOp>> pieces; // by bucket: of each of its pieces
 };
 

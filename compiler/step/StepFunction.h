@@ -55,7 +55,8 @@ public:
     mlir::Attribute sharded = isArgument ? function_.getArgAttr(i, kTypeAttr) : function_.getResultAttr(i, kTypeAttr);
     if (isLocal(function_))
       return shardedType(sharded);
-    return llvm::cast<mlir::RankedTensorType>(isArgument ? function_.getArgumentTypes()[i] : function_.getResultTypes()[i]);
+    return llvm::cast<mlir::RankedTensorType>(isArgument ? function_.getArgumentTypes()[i]
+                                                         : function_.getResultTypes()[i]);
   }
   static constexpr const char *kArgument = "argument", *kResult = "result";
 

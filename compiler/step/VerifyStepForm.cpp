@@ -437,14 +437,15 @@ private:
   // --- step_c8
 
   LogicalResult verifyPieces() {
-    const std::vector<std::vector<UpdatePieces>> expected = updatePieces(
-        buckets_, mesh_, trainingOf(stage_->getParentOfType<ModuleOp>()).optimizerOffload);
+    const std::vector<std::vector<UpdatePieces>> expected =
+        updatePieces(buckets_, mesh_, trainingOf(stage_->getParentOfType<ModuleOp>()).optimizerOffload);
     pieces_.assign(buckets_.size(), {});
     for (PiecesOp op : stage_.all<PiecesOp>()) {
       const int64_t index = op.getBucket();
       if (index < 0 || index >= int64_t(buckets_.size()))
         return op.emitOpError() << "bucket " << index << " of " << buckets_.size() << " (step_c8)";
-      pieces_[index].push_back({int64_t(op.getFirst()), int64_t(op.getParts()), int64_t(op.getCount()), op.getOnHost()});
+      pieces_[index].push_back(
+          {int64_t(op.getFirst()), int64_t(op.getParts()), int64_t(op.getCount()), op.getOnHost()});
       if (failed(verifyPiece(op, index)))
         return failure();
     }
@@ -515,7 +516,7 @@ private:
   MeshAttr mesh_;
   const TotalAxes &totals_;
   SmallVector<BucketOp> buckets_;
-  std::vector<int64_t> completed_; // by bucket: how often
+  std::vector<int64_t> completed_;                // by bucket: how often
   std::vector<std::vector<UpdatePieces>> pieces_; // by bucket
 };
 

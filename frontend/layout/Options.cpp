@@ -417,8 +417,9 @@ std::vector<LayoutOption> makeOptions() {
        .training = &Layout::memory},
       {.flag = "--optimizer-cpu-offload",
        .field = &Options::optimizerOffload,
-       .help = "On GPUs: masters and what the optimizer keeps are in memory of the host, and pass through the device in "
-               "pieces when they are updated",
+       .help =
+           "On GPUs: masters and what the optimizer keeps are in memory of the host, and pass through the device in "
+           "pieces when they are updated",
        .standard = "off",
        .reason = ""},
       {.flag = "--optimizer-offload-fraction",
@@ -431,8 +432,9 @@ std::vector<LayoutOption> makeOptions() {
        .training = &Layout::optimizerOffload},
       {.flag = "--host-memory",
        .field = &Options::hostMemory,
-       .help = "With --optimizer-cpu-offload: the most memory of the host that a rank may take (64GB, 22GiB), or a part "
-               "of what the machine has for each device (90%)",
+       .help =
+           "With --optimizer-cpu-offload: the most memory of the host that a rank may take (64GB, 22GiB), or a part "
+           "of what the machine has for each device (90%)",
        .standard = "none",
        .reason = "any",
        .training = &Layout::hostMemory},

@@ -20,7 +20,7 @@ struct CopyOnItsWay {
 
 class CopyPlayer {
 public:
-  // What touches the bytes waits for copies that do, and for those before these in their direction.
+  // A call that touches the bytes waits for copies that do, and for those before these in their direction.
   void join(int64_t begin, int64_t end) {
     for (const CopyOnItsWay &copy : copies_)
       for (size_t side = 0; side < 2; ++side)
@@ -55,7 +55,8 @@ bool hasHostCopies(const plan::Program &program) {
 HostCopyTime hostCopyTime(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &chunk,
                           const std::vector<ProgramTime> &programs) {
   HostCopyTime time;
-  if (std::ranges::none_of(chunk.calls, [&](const plan::Call &call) { return hasHostCopies(plan.programs[call.program]); }))
+  if (std::ranges::none_of(chunk.calls,
+                           [&](const plan::Call &call) { return hasHostCopies(plan.programs[call.program]); }))
     return time;
   CopyPlayer player;
   double works = 0, copies = 0;

@@ -32,7 +32,8 @@ struct ProgramTime {
   double products = 0, attention = 0, rows = 0, moves = 0; // seconds
   SecondsByUse exposed = {}, hidden = {};
   double flops = 0; // matrix products and attention, the mean where ranks differ
-  double hostCopies = 0, hiddenHostCopies = 0; // of chunks: those between host and device that nothing hides, and the others
+  // Copies between host and device that nothing hides, and the others; 0 of a program.
+  double hostCopies = 0, hiddenHostCopies = 0;
 
   double compute() const { return products + attention + rows + moves; }
   double seconds() const { return compute() + total(exposed) + hostCopies; } // from begin to end

@@ -33,8 +33,8 @@
 
 namespace mgc::plan {
 
-using InstructionBody =
-    std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, DropChoices, ExchangeRows, Attention, Collective, Move, HostCopy>;
+using InstructionBody = std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, DropChoices, ExchangeRows, Attention,
+                                     Collective, Move, HostCopy>;
 
 struct Instruction {
   InstructionBody body;

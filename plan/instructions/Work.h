@@ -12,8 +12,8 @@ namespace mgc::plan {
 // The limit of an instruction, and the name under which profiles sum it. transfer: a step of the schedule, no instruction.
 enum class WorkKind { product, attention, row, collective, move, hostCopy, transfer };
 template <>
-inline constexpr auto enumNames<WorkKind> =
-    std::to_array<std::string_view>({"product", "attention", "row kernel", "collective", "move", "host copy", "transfer"});
+inline constexpr auto enumNames<WorkKind> = std::to_array<std::string_view>(
+    {"product", "attention", "row kernel", "collective", "move", "host copy", "transfer"});
 
 // Whether the work keeps the cores of a device so busy that it hides a concurrent collective.
 constexpr bool hidesCollectives(WorkKind kind) { return kind == WorkKind::product || kind == WorkKind::attention; }

@@ -241,7 +241,7 @@ private:
       else if (!bucket.isCounter())
         for (const State &state : bucket.states)
           if (!isGradient(state.role) && !isOfMicrobatches(state.role) &&
-              !std::ranges::all_of(partsOf(plan_, bucket, state), [&](const StatePart &part) {
+              !std::ranges::all_of(spansOf(plan_, bucket, state), [&](const StateSpan &part) {
                 return writes.contains({part.offset, part.offset + part.bytes});
               }))
             report("does not write all of '{}' of bucket '{}'", state.name, bucket.name);
@@ -409,8 +409,8 @@ private:
     if (range.begin < scalars.end && scalars.begin < range.end)
       report("writes bytes [{}, {}), which are the step's scalars", range.begin, range.end);
     for (const Region &region : stage_.regions) {
-      const bool isState = region.kind == "parameters" || region.kind == "optimizer" ||
-                           region.kind == kHostOptimizer || region.kind == kStaging;
+      const bool isState = region.kind == "parameters" || region.kind == "optimizer" || region.kind == kHostOptimizer ||
+                           region.kind == kStaging;
       const bool isOfMicrobatches = region.kind == "gathered" || region.kind == "units";
       const bool isRings = region.kind == "inputs" || region.kind == "activations";
       if (range.begin < region.offset + region.bytes && region.offset < range.end &&

@@ -77,7 +77,7 @@ void checkBound(const Plan &plan, int64_t index, const std::map<Task, Places> &b
   ByteSet inPieces; // states that an update in pieces binds
   for (const Bucket &bucket : stage.buckets)
     for (const State &state : bucket.states)
-      for (const StatePart &part : partsOf(plan, bucket, state)) {
+      for (const StateSpan &part : spansOf(plan, bucket, state)) {
         states.insert({part.offset, part.bytes});
         if (isOffloaded(bucket))
           inPieces.add({part.offset, part.offset + part.bytes});
@@ -102,7 +102,7 @@ struct TypedBuffer {
 };
 
 void addBuffer(const Plan &plan, const Bucket &bucket, const State &state, std::vector<TypedBuffer> &buffers) {
-  for (const StatePart &part : partsOf(plan, bucket, state))
+  for (const StateSpan &part : spansOf(plan, bucket, state))
     buffers.push_back({bucket.name + "." + state.name, part.offset, part.offset + part.bytes, &state, &bucket});
 }
 

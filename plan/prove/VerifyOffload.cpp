@@ -70,7 +70,7 @@ private:
     const Bucket &bucket = stage_.buckets[b];
     for (const State &state : bucket.states)
       if (&state == bucket.completeGradient() || (!isGradient(state.role) && !isOfMicrobatches(state.role)))
-        for (const StatePart &part : partsOf(plan_, bucket, state))
+        for (const StateSpan &part : spansOf(plan_, bucket, state))
           parts_.insert(
               {part.offset, {b, part.offset, part.bytes, part.firstElement, sizeInBytes(state.type), &state}});
   }
@@ -155,15 +155,15 @@ private:
       report(format, range.begin, range.end);
   }
 
-  // What a call binds of offloaded buckets are the same elements of one of them. Copies are of whole segments.
+  // A call binds the same elements of one offloaded bucket. Copies are of whole segments.
   void verifyElements(const Call &call, const Program &program) {
     std::optional<ElementRange> first;
     const auto add = [&](const ElementRange &range) {
       if (!first)
         first = range;
       else if (range != *first)
-        report("binds elements [{}, {}) of bucket {} and elements [{}, {}) of bucket {}; expected the same", first->begin,
-               first->end, stage_.buckets[first->bucket].name, range.begin, range.end,
+        report("binds elements [{}, {}) of bucket {} and elements [{}, {}) of bucket {}; expected the same",
+               first->begin, first->end, stage_.buckets[first->bucket].name, range.begin, range.end,
                stage_.buckets[range.bucket].name);
     };
     for (size_t i = 0; i < call.segments.size(); ++i) {
@@ -189,7 +189,8 @@ private:
   // By one call, which may read and write it in two segments.
   void verifyBoundOnce(Part &part) {
     auto &bound = part.bound;
-    std::ranges::sort(bound, {}, [](const auto &one) { return std::tuple(one.second.begin, one.second.end, one.first); });
+    std::ranges::sort(bound, {},
+                      [](const auto &one) { return std::tuple(one.second.begin, one.second.end, one.first); });
     bound.erase(std::ranges::unique(bound).begin(), bound.end());
     int64_t covered = part.offset;
     for (const auto &[call, range] : bound)
@@ -200,11 +201,11 @@ private:
   }
 
   template <typename... Args> void report(fmt::format_string<Args...> format, Args &&...args) {
-    problems_.add("stage {} update: {}{}", index_,
-                  call_ ? fmt::format("the call of '{}' for piece {} ", plan_.programs[call_->program].name,
-                                      call_->instance)
-                        : "",
-                  fmt::format(format, std::forward<Args>(args)...));
+    problems_.add(
+        "stage {} update: {}{}", index_,
+        call_ ? fmt::format("the call of '{}' for piece {} ", plan_.programs[call_->program].name, call_->instance)
+              : "",
+        fmt::format(format, std::forward<Args>(args)...));
   }
 
   const Plan &plan_;
@@ -216,7 +217,7 @@ private:
   ByteMap<At> host_;
   std::map<int64_t, Part> parts_; // by offset
   const Call *call_ = nullptr;
-  int64_t number_ = 0; // of the call
+  int64_t number_ = 0; // the number of the call
 };
 
 } // namespace

@@ -423,9 +423,10 @@ bool verifyHostPart(Checks &checks, const StagePlan &stage, const Bucket &bucket
                                place, "'{}' has {} elements on the host, '{}' {}; expected as many", state.name,
                                state.hostElements, other.name, other.hostElements);
   else
-    checks.violations.expect(state.hostElements == 0, place,
-                             "'{}' has {} elements on the host; expected none of a state that others than the update use",
-                             state.name, state.hostElements);
+    checks.violations.expect(
+        state.hostElements == 0, place,
+        "'{}' has {} elements on the host; expected none of a state that others than the update use", state.name,
+        state.hostElements);
   if (!checks.violations.expect(state.hostElements >= 0 && state.hostElements <= elements, place,
                                 "'{}' has {} elements on the host of {}", state.name, state.hostElements, elements))
     return false;
@@ -448,8 +449,8 @@ bool verifyHostPart(Checks &checks, const StagePlan &stage, const Bucket &bucket
     persistent.push_back({state.hostOffset, state.hostOffset + *bytes,
                           fmt::format("{} of bucket '{}' on the host", state.name, bucket.name)});
   const bool isAllThere = state.hostElements == elements && elements > 0;
-  checks.violations.expect(!isAllThere || state.offset == 0, place,
-                           "'{}' is on the host and has offset {}; expected 0", state.name, state.offset);
+  checks.violations.expect(!isAllThere || state.offset == 0, place, "'{}' is on the host and has offset {}; expected 0",
+                           state.name, state.offset);
   return !isAllThere;
 }
 

@@ -29,8 +29,9 @@ static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &s
     checks.violations.expect(offset % kAlignment == 0, place, "offset {} is not a multiple of {}", offset, kAlignment);
     const int64_t begin = isOfHost ? stage.bytes : 0, end = isOfHost ? stage.addresses() : stage.bytes;
     if (checks.violations.expect(offset >= begin && fitsInside(offset, bytes, end), place,
-                                 "{} bytes from {} on are not inside the {} of bytes [{}, {})", bytes, offset,
-                                 isOfHost ? "host's allocation" : "allocation", begin, end))
+                                 "{} bytes from {} on are not inside the {} of {} bytes{}", bytes, offset,
+                                 isOfHost ? "host's allocation" : "allocation", end - begin,
+                                 isOfHost ? fmt::format(" from {} on", begin) : ""))
       order.push_back(i);
   }
   if (order.size() != stage.regions.size())
@@ -293,12 +294,11 @@ private:
     const int64_t limit = isOnHost     ? slot == -1 ? stage.hostBytes : 0
                           : slot == -1 ? stage.bytes
                                        : stage.rings[chunk_.slots[slot]].bytes;
-    checks_.violations.expect(offset >= first && fitsInEach(offset - first, stride, iterations_,
-                                                            program.segmentBytes[segment], limit),
-                              place,
-                              "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of {}",
-                              segment, program.name, program.segmentBytes[segment], offset, limit,
-                              isOnHost ? "the host's allocation" : fmt::format("slot {}", slot));
+    checks_.violations.expect(
+        offset >= first && fitsInEach(offset - first, stride, iterations_, program.segmentBytes[segment], limit), place,
+        "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of {}", segment, program.name,
+        program.segmentBytes[segment], offset, limit,
+        isOnHost ? "the host's allocation" : fmt::format("slot {}", slot));
     const bool isFrame = static_cast<int64_t>(segment) == program.frame; // workspaces are aligned in it
     const int64_t width = isFrame ? kAlignment : leastElementBytes(checks_.plan);
     checks_.violations.expect(offset % width == 0 && stride % width == 0, place,
@@ -409,7 +409,8 @@ static void verifyStage(Checks &checks, int64_t index, const Place &place) {
                                 place, "hostBytes = {}; expected 0 to 2^62", stage.hostBytes))
     return;
   checks.violations.expect(stage.hostBytes == 0 || checks.plan.target != Target::cpu, place,
-                           "hostBytes = {} in a plan for CPUs, whose memory is the host's; expected 0", stage.hostBytes);
+                           "hostBytes = {} in a plan for CPUs, whose memory is the host's; expected 0",
+                           stage.hostBytes);
   checks.violations.expect(stage.hostBytes == 0 || stage.bytes % kAlignment == 0, place,
                            "bytes = {}, where the host's addresses begin; expected a multiple of {}", stage.bytes,
                            kAlignment);

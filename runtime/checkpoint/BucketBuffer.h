@@ -61,16 +61,16 @@ private:
   // Where an element of a slice lies, in the memory of its rank; null where that is not here. Elements up to onHost_ are apart from
   // the others.
   std::byte *at(std::byte *arena, int64_t inside) const {
-    return !arena            ? nullptr
+    return !arena             ? nullptr
            : inside < onHost_ ? arena + hostOffset_ + inside * elementBytes_
                               : arena + offset_ + (inside - onHost_) * elementBytes_;
   }
   int64_t elementBytes_;
-  int64_t offset_, onHost_, hostOffset_; // of the state
-  int64_t unit_, slice_;       // elements of a unit, and of a rank's slice of one
-  int64_t mine_ = 0;           // index in slices_
-  std::vector<int64_t> ranks_; // ranks that have slices
-  std::vector<std::byte *> slices_; // the memory of each of these ranks
+  int64_t offset_, onHost_, hostOffset_; // as plan::State
+  int64_t unit_, slice_;                 // elements of a unit, and of a rank's slice of one
+  int64_t mine_ = 0;                     // index in slices_
+  std::vector<int64_t> ranks_;           // ranks that have slices
+  std::vector<std::byte *> slices_;      // the memory of each of these ranks
 };
 
 } // namespace mgc

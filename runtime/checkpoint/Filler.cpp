@@ -21,7 +21,7 @@ void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets)
     for (const plan::State &state : bucket.states)
       if (!isGradient(state.role) && !isOfMicrobatches(state.role))
-        for (const plan::StatePart &part : partsOf(plan, bucket, state))
+        for (const plan::StateSpan &part : spansOf(plan, bucket, state))
           std::memset(arena + part.offset, 0, size_t(part.bytes));
 }
 

@@ -62,8 +62,8 @@ Status EngineRank::load(const RowKernels &kernels, const ProductChoices *choices
   if (options_.timeline.trace() || options_.timeline.measure)
     MGC_TRY(makeClock());
   StreamExecutorOptions executorOptions{arena_.addresses(), options_.isOnHost ? nullptr : io_.marks(),
-                                        options_.inject,  options_.isOnHost,
-                                        hasThreads,       options_.prepareThread};
+                                        options_.inject,    options_.isOnHost,
+                                        hasThreads,         options_.prepareThread};
   MGC_SET(executor_, StreamExecutor::make(device_, record_, program_, communicator_, executorOptions));
   return communicator_.connect();
 }

@@ -28,7 +28,7 @@ static Result<Mapping<std::byte>> makeMirror(int64_t bytes) {
 
 static void append(const plan::Plan &plan, const plan::Bucket &bucket, const plan::State &state,
                    std::vector<ByteRange> &ranges) {
-  for (const plan::StatePart &part : partsOf(plan, bucket, state))
+  for (const plan::StateSpan &part : spansOf(plan, bucket, state))
     ranges.push_back({part.offset, part.bytes});
 }
 

@@ -32,7 +32,7 @@ public:
   mgc_address address() const { return memory_.address(); }
   int64_t bytes() const { return memory_.bytes(); }
   RankAddresses addresses() const { return {address(), reinterpret_cast<mgc_address>(hostMemory()), bytes()}; }
-  Status fill(const plugin::Stream &stream, uint8_t byte); // of both; done when it returns
+  Status fill(const plugin::Stream &stream, uint8_t byte); // device and host; done when it returns
   // Fills ranges with zeros, wherever they are.
   Status clear(const plugin::Stream &stream, std::span<const ByteRange> ranges);
   std::byte *mirror() const {
@@ -57,10 +57,11 @@ private:
   bool isOfDevice(const ByteRange &range) const { return range.offset < bytes(); }
 
   bool isOnHost_ = false;
-  int64_t hostBytes_ = 0, mirrorOffset_ = 0; // so far into its pages the mirror begins, that the host's memory begins with a page
+  int64_t hostBytes_ = 0,
+          mirrorOffset_ = 0; // so far into its pages the mirror begins, that the host's memory begins with a page
   plugin::DeviceBuffer memory_;
   Mapping<std::byte> mirror_;
-  plugin::PinnedRange pinned_; // gone before the mirror is
+  plugin::PinnedRange pinned_;  // gone before the mirror is
   std::array<Piece, 2> pieces_; // one is transferred while the other is copied
 };
 

@@ -34,7 +34,7 @@ Need needOf(const plan::Plan &plan, std::span<const LocalRank> ranks, int64_t th
                         (limit.of == MemoryLimit::Of::group && isInGroup(rank.memoryGroup, limit.group));
     if (!counts)
       continue;
-    const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, rank.rank)].bytes + rank.extra;
+    const int64_t bytes = machineBytes(plan, plan.stages[plan::stageOf(plan.mesh, rank.rank)]) + rank.extra;
     ++need.ranks;
     need.bytes += bytes;
     need.greatest = std::max(need.greatest, bytes);
@@ -46,6 +46,9 @@ Need needOf(const plan::Plan &plan, std::span<const LocalRank> ranks, int64_t th
 
 // The changes that make this plan smaller, for its user.
 std::string smallerPlan(const plan::Plan &plan) {
+  if (plan.target != plan::Target::cpu) // on the host are optimizer states
+    return plan.zero == 0 ? "a smaller --optimizer-offload-fraction, --zero 1"
+                          : "a smaller --optimizer-offload-fraction";
   std::string ways = plan.microBatchSize > 1 ? "a smaller --mbs or --seq" : "a shorter --seq";
   if (plan.dtype == plan::DType::f32)
     ways += ", --bf16";
@@ -93,6 +96,10 @@ std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const
 }
 
 } // namespace
+
+bool takesMachineMemory(const plan::Plan &plan) {
+  return std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) { return machineBytes(plan, stage) > 0; });
+}
 
 Status verifyMemory(const plan::Plan &plan, std::span<const LocalRank> ranks, int64_t threads,
                     std::span<const MemoryLimit> limits) {

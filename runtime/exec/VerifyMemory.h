@@ -10,6 +10,13 @@
 
 namespace mgc {
 
+// Bytes that a rank of the stage takes of the machine's memory: for a CPU all, for another device what the plan has on the host.
+inline int64_t machineBytes(const plan::Plan &plan, const plan::StagePlan &stage) {
+  return plan.target == plan::Target::cpu ? stage.bytes : stage.hostBytes;
+}
+// Whether ranks take any.
+bool takesMachineMemory(const plan::Plan &plan);
+
 struct LocalRank {
   int64_t rank = 0;
   bool isOwn = true;       // belongs to this process

@@ -27,7 +27,7 @@ std::vector<LocalRank> ranksOfRun(const TrainingOptions &options, const plan::Pl
       ranks.push_back({std::ssize(ranks), true, group, 0});
   for (LocalRank &rank : ranks) {
     if (evaluation)
-      rank.extra += evaluation->stages[plan::stageOf(plan.mesh, rank.rank)].bytes;
+      rank.extra += machineBytes(*evaluation, evaluation->stages[plan::stageOf(plan.mesh, rank.rank)]);
     if (options.copiesState())
       rank.extra += stateBytes(plan, rank.rank);
   }

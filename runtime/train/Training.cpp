@@ -148,7 +148,7 @@ Result<TrainingSummary> WholeRun::run() {
   if (!options_.launch.isAlone())
     MGC_TRY(join());
   const plan::Plan *evaluation = evaluation_ ? &*evaluation_ : nullptr;
-  if (const plan::Plan &whole = plans_->whole(); whole.target == plan::Target::cpu) // the largest
+  if (const plan::Plan &whole = plans_->whole(); takesMachineMemory(whole)) // the largest
     MGC_TRY(verifyRunMemory(options_, whole, evaluation, shared_.processes.get(), shared_.limits));
   TrainingSummary summary;
   while (true) {

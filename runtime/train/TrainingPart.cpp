@@ -118,7 +118,7 @@ private:
 
 Status TrainingPart::load() {
   MGC_ASSIGN(plan, plans_.planOf(start_.step()));
-  if (plan.target == plan::Target::cpu)
+  if (takesMachineMemory(plan))
     MGC_TRY(verifyRunMemory(options_, plan, evaluationPlan_, processes(), shared_.limits));
   if (isFirst())
     MGC_TRY(verifyOutputs(options_, plan));

@@ -36,7 +36,7 @@ WORDS = {
         "load_best_model_at_end": "--save-best", "early_stopping_patience": "--early-stop", "packing": "--reset-attention-mask"},
     "DeepSpeed": {
         "zero_optimization": "mgc compile --zero 0, 1, 2 or 3", "zero_stage": "mgc compile --zero 0, 1, 2 or 3", "zero_optimization.stage": "--zero",
-        "offload_optimizer": "offloading", "offload_param": "offloading", "activation_checkpointing": "mgc compile --recompute-granularity full",
+        "offload_optimizer": "mgc compile --optimizer-cpu-offload", "offload_param": "offloading", "activation_checkpointing": "mgc compile --recompute-granularity full",
         "train_micro_batch_size_per_gpu": "mgc compile --mbs", "gradient_clipping": "--clip-grad", "num_gpus": "torchrun",
         "deepspeed_config": "mgc compile --zero 1"},
     "torchtitan": {

@@ -63,12 +63,14 @@ std::string hostText(const plan::Plan &plan, const Machine &machine, const StepC
   const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::hostBytes).hostBytes;
   if (needed == 0)
     return "";
-  std::string text = fmt::format("  hidden, of the copies between host and device: {} behind the update and each other\n",
-                                 secondsText(step.hiddenHostCopies));
+  std::string text =
+      fmt::format("  hidden, of the copies between host and device: {} behind the update and each other\n",
+                  secondsText(step.hiddenHostCopies));
   if (double(needed) > machine.host.bytes)
-    text += fmt::format("  a rank needs {:.2f} GB of the host, which has {:.2f} GB for each device: the plan does not fit, "
-                        "by {:.2f} GB\n",
-                        1e-9 * double(needed), 1e-9 * machine.host.bytes, 1e-9 * (double(needed) - machine.host.bytes));
+    text +=
+        fmt::format("  a rank needs {:.2f} GB of the host, which has {:.2f} GB for each device: the plan does not fit, "
+                    "by {:.2f} GB\n",
+                    1e-9 * double(needed), 1e-9 * machine.host.bytes, 1e-9 * (double(needed) - machine.host.bytes));
   return text;
 }
 
@@ -97,7 +99,8 @@ std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &ma
                      "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}{}",
                      machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
                      100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step),
-                     hiddenText(plan, step), hostText(plan, machine, step), memoryText(plan, machine), targetText(plan, machine));
+                     hiddenText(plan, step), hostText(plan, machine, step), memoryText(plan, machine),
+                     targetText(plan, machine));
 }
 
 nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost &step) {

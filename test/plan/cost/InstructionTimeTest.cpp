@@ -81,6 +81,12 @@ TEST(InstructionTime, Moves) {
   EXPECT_DOUBLE_EQ(toySeconds(Move{.kind = Move::Kind::fill, .bytes = 1000}), 1000.0 / 500 + 1);
 }
 
+// At 10 bytes/s, in either direction.
+TEST(InstructionTime, HostCopies) {
+  EXPECT_DOUBLE_EQ(toySeconds(plan::HostCopy{plan::HostCopy::Direction::in, 100}), 100.0 / 10 + 1);
+  EXPECT_DOUBLE_EQ(toySeconds(plan::HostCopy{plan::HostCopy::Direction::out, 100}), 100.0 / 10 + 1);
+}
+
 // --- Collectives: a launch of 1 s, 64 bytes a rank ---------------------------------------------------------------
 
 // Inside a node: 2 B (n - 1) / n = 64 bytes at 4 bytes/s, twice one hop of 3 s.

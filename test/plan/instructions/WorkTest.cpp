@@ -80,6 +80,21 @@ TEST(Work, CollectivesAndMoves) {
   EXPECT_EQ(workOf({}, RowKernel{.flops = 7, .bytes = 9}).flops, 7);
 }
 
+// The source is on the host where it is copied in.
+TEST(Work, HostCopies) {
+  const HostCopy in{HostCopy::Direction::in, 64}, out{HostCopy::Direction::out, 64};
+  EXPECT_EQ(workOf({}, in).bytes, 128);
+  EXPECT_EQ(kindOf(in), WorkKind::hostCopy);
+  for (const HostCopy &copy : {in, out}) {
+    const OperandInfos infos = operandsOf({}, copy);
+    ASSERT_EQ(infos.size(), 2u);
+    EXPECT_EQ(infos[0].isOnHost, copy == in);
+    EXPECT_EQ(infos[1].isOnHost, copy == out);
+    EXPECT_FALSE(infos[0].isWritten());
+    EXPECT_TRUE(infos[1].isWritten());
+  }
+}
+
 // Pairs of positions 0 to 7 in two parts: 0 to 3 have 8 of the 32 pairs, 4 to 7 have 24.
 TEST(Work, SharesOfAttention) {
   Attention attention{.s = 4, .t = 8, .b = 1, .g = 1, .r = 1, .d = 8, .zigzag = 1};

@@ -18,6 +18,12 @@ const Broken kPrograms[] = {
        op.s = 3;
      },
      ": s = 3 queries on each of 1 ranks are not all of t = 4 positions"},
+    {"HostCopyBytes", kGemm,
+     [](Instruction &op) { op = {HostCopy{HostCopy::Direction::in, 0}, {{0, 0}, {1, 0}}, "copy"}; },
+     ": bytes = 0 must be positive"},
+    {"SegmentInBothArenas", kGemm,
+     [](Instruction &op) { op = {HostCopy{HostCopy::Direction::in, 64}, {{0, 0}, {1, 0}}, "copy"}; },
+     ": segment 'x' is memory of the host for some instructions and of the device for others"},
     {"SegmentCount", [](Plan &plan) { plan.programs[0].segments.pop_back(); },
      "programs[0]: found 1 segments and 2 segmentBytes"},
     {"SegmentBytes", [](Plan &plan) { plan.programs[0].segmentBytes[1] = -1; },

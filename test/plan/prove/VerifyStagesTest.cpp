@@ -9,6 +9,13 @@ const int64_t kScalarBytes = int64_t(kStepScalars.size()) * 4;
 
 const Broken kStages[] = {
     {"Bytes", 1, [](StagePlan &stage) { stage.bytes = -1; }, ": bytes = -1 is negative"},
+    {"HostBytes", 1, [](StagePlan &stage) { stage.hostBytes = -64; }, ": hostBytes = -64; expected 0 to 2^62"},
+    {"HostBytesOfCpu", 1, [](StagePlan &stage) { stage.hostBytes = 64; },
+     ": hostBytes = 64 in a plan for CPUs, whose memory is the host's; expected 0"},
+    {"HostBytesWithoutRegion", 1, [](StagePlan &stage) { stage.hostBytes = 64; },
+     ".regions: end at 3392, but the allocation has 3392 bytes and the host's 64"},
+    {"HostRegionOnDevice", 1, [](StagePlan &stage) { stage.regions[2].kind = kHostOptimizer; },
+     ".regions[2]: 320 bytes from 576 on are not inside the host's allocation of 0 bytes from 3392 on"},
     {"RegionKind", 1, [](StagePlan &stage) { stage.regions[2].kind = "heap"; }, ".regions[2]: kind 'heap' is none of"},
     {"RegionAligned", 1, [](StagePlan &stage) { stage.regions[2].offset = 577; },
      ".regions[2]: offset 577 is not a mult"},
