@@ -328,6 +328,13 @@ def random_types(r):
     return ["--dtype=bf16", f"--grad-dtype={r.choice(['f32', 'bf16'])}", *residual]
 
 
+def random_offload(r, target):
+    """Optimizer state on the host, where the target has a memory of its own."""
+    if target == "cpu" or r.random() < 0.5:
+        return []
+    return ["--optimizer-cpu-offload", f"--optimizer-offload-fraction={r.choice([1, 0.5, 0.2])}"]
+
+
 def one_pair(binaries, seed, dtype="f32", target="cpu"):
     r = random.Random(seed)
     model = random_model(r)
@@ -336,6 +343,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
     terms = [flag for flag in flags if flag.startswith(("--moe-", "--mtp-"))]
     more, policy = [*types, f"--target={target}"], random_policy(r, model)
     saving = [*flags, *more, "--no-recompute"]
+    policy += random_offload(r, target)
     flags += [*policy, *more]
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
     try:
