@@ -388,7 +388,8 @@ def bits_that_differ(many, saving, message):
     cut elsewhere: then the norm, and with it what is clipped, is summed in another order."""
     if saving is None or saving == "refused":
         return f"with --no-recompute: {message}"
-    logs = [[{key: value for key, value in step.items() if key != "seconds"} for step in run.log] for run in (many, saving)]
+    logs = [[{key: value for key, value in step.items() if key not in ("seconds", "host_seconds")} for step in run.log]
+            for run in (many, saving)]
     norms = [log[0]["grad_norm"] for log in logs]
     first = [{key: value for key, value in log[0].items() if key != "grad_norm"} for log in logs]
     if first[0] != first[1] or abs(norms[0] - norms[1]) > 1e-6 * norms[1] or (norms[0] == norms[1] and logs[0] != logs[1]):
