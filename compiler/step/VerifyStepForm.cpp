@@ -451,9 +451,20 @@ private:
     }
     for (size_t i = 0; i < buckets_.size(); ++i)
       if (pieces_[i] != expected[i])
-        return buckets_[i].emitOpError() << "has " << pieces_[i].size() << " mg.pieces; expected " << expected[i].size()
-                                         << ", with the parts that optimizer_offload_fraction gives it (step_c8)";
+        return buckets_[i].emitOpError() << "is updated in " << textOf(pieces_[i]) << "; expected "
+                                         << textOf(expected[i]) << ", by optimizer_offload_fraction (step_c8)";
+    expected " << expected[i].size()
+        << ", with the parts that optimizer_offload_fraction gives it (step_c8)";
     return success();
+  }
+
+  // "8 times 2 parts from 0, on the host, 1 times 3 parts from 16, on the device"
+  static std::string textOf(const std::vector<UpdatePieces> &pieces) {
+    std::vector<std::string> texts;
+    for (const UpdatePieces &piece : pieces)
+      texts.push_back(fmt::format("{} times {} parts from {}, {}", piece.count, piece.parts, piece.first,
+                                  piece.isOnHost ? "on the host" : "on the device"));
+    return texts.empty() ? "one piece" : fmt::format("{}", fmt::join(texts, ", "));
   }
 
   LogicalResult verifyPiece(PiecesOp piece, int64_t index) {

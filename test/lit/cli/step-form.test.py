@@ -112,3 +112,13 @@ edit("no-mean", "load", "stage", "stage 0", (r"meanLoad = 4.800000e\+01 : f64, "
 edit("no-counter", "counts", "stage", "stage 0", (r'use = "loadCounter"', 'use = "routerBias"'))
 edit("no-parameter", "counts", "stage", "stage 0", (r"(mg.bucket \d+ {[^}\n]*)}", r'\1, use = "loadCounter"}'))
 edit("counts-nothing", "counts", "import", "layer", (r"counts, (file_shape[^}]*?), mean_load = [^,]*", r"counts, \1"))
+
+# Pieces: all of the stage's buckets have one of all their parts, on the host.
+PIECES = r"(mg.pieces bucket 1 first 0 parts \d+ count) \d+"
+edit("more-parts", "host", "stage", "stage 0", (PIECES, r"\1 2"))
+edit("on-device", "host", "stage", "stage 0", (PIECES + r"( update @[.\w]+) {onHost}", r"\1 1\2"))
+edit("no-bucket", "host", "stage", "stage 0", (r"mg.pieces bucket 1", "mg.pieces bucket 9"))
+edit("no-pieces", "host", "stage", "stage 0", (r"mg.pieces bucket 1 [^\n]*", ""))
+edit("no-function", "host", "stage", "stage 0", (PIECES + r" update @[.\w]+", r"\1 1 update @update.1"))
+edit("other-piece", "host", "stage", "update.0.1.0", (r'index = 1 : i64, kind = "gradient_slice"', 'index = 0 : i64, kind = "gradient_slice"'))
+edit("piece-moments", "host", "stage", "update.0.1.0", (r"(mg.adamw %\w+, %\w+), (%\w+), (%\w+)", r"\1, \3, \2"))

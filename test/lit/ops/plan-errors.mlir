@@ -128,6 +128,11 @@ mg.stage 0 begin @f reduce @f update @f {
 }
 
 mg.stage 0 begin @f reduce @f update @f {
+  // expected-error@+1 {{0 times 2 parts from part 0 on; expected at least one of each, from 0 on (pieces_c1)}}
+  mg.pieces bucket 0 first 0 parts 2 count 0 update @f
+}
+
+mg.stage 0 begin @f reduce @f update @f {
   // expected-error@+1 {{3 units of 32 elements; expected 1, or with perUnit a number that divides these (bucket_c2)}}
   mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>, units = 3 : i64, perUnit}
 }

@@ -51,6 +51,25 @@ TEST_F(Memory, pinnedMemoryIsZero) {
     ASSERT_EQ(pinned.data()[i], std::byte(0)) << i;
 }
 
+// Copies from the process's own memory read it when the stream comes there, and those to it write it.
+TEST_F(Memory, pinsMemoryOfTheProcess) {
+  std::vector<int32_t> values(4096, 1);
+  auto *data = reinterpret_cast<std::byte *>(values.data());
+  const auto bytes = int64_t(values.size() * sizeof(int32_t));
+  {
+    const auto pinned = must(device().pin(data, bytes));
+    EXPECT_EQ(pinned.address(), data);
+    const auto buffer = must(device().allocate(bytes));
+    values[1] = 7;
+    ASSERT_EQ(errorOf(stream.copyIn(buffer.address(), data, bytes / 2)), "");
+    ASSERT_EQ(errorOf(stream.copyOut(data + bytes / 2, buffer.address(), bytes / 2)), "");
+    ASSERT_EQ(errorOf(stream.synchronize()), "");
+    EXPECT_EQ(values[2049], 7);
+  }
+  EXPECT_EQ(values[1], 7) << "it stays the process's own";
+  const auto again = must(device().pin(data, bytes));
+}
+
 TEST_F(Memory, copyOnDeviceBetweenInnerAddresses) {
   const auto from = uploaded(counting(100));
   const auto to = uploaded(std::vector<int32_t>(100));

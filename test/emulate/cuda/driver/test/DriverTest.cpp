@@ -295,6 +295,15 @@ TEST_F(Driver, MarksReachPinnedMemory) {
   EXPECT_EQ(cuMemFreeHost(data), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(Driver, PinsMemoryOfTheProcess) {
+  std::vector<char> memory(8192);
+  EXPECT_EQ(cuMemHostUnregister(memory.data()), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  EXPECT_DONE(cuMemHostRegister(memory.data(), memory.size(), 0));
+  EXPECT_EQ(cuMemHostRegister(memory.data(), memory.size(), 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  EXPECT_DONE(cuMemHostUnregister(memory.data()));
+  EXPECT_EQ(cuMemHostRegister(nullptr, 8, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
 // Memory that is not pinned may be written as soon as the copy's call is back; pinned memory must wait for the copy.
 TEST_F(Driver, CopiesReadPinnedMemoryLate) {
   CUstream one = stream();
