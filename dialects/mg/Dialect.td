@@ -143,7 +143,8 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
     - what backward recomputes (dialects/mg/training/RecomputeWords.h): `recompute_granularity`: "standard", "none",
       "selective" with `recompute_modules`, or "full" with `recompute_method`, "uniform" or "block", and
       `recompute_num_layers`: 0; or `memory`: "", the bytes of a rank by which each layer's policy is chosen
-    - the update: `optimizer`: "adamw" (plan/Optimizers.h)
+    - the update: `optimizer`: "adamw" (plan/Optimizers.h); `optimizer_offload_fraction`: 0, the part of masters and
+      optimizer states that is on the host, and `host_memory`: "", the bytes that a rank may take of it
     - types: `dtype` of parameters and activations, `gradient_dtype` of parameters' gradients: f32 or bf16, f32 by
       default; `fp32_residual_connection`: false
     - context parallelism: `context_types`, a list of the `mg.tag` of attention in each layer; `zigzag`: 1, the order of

@@ -43,7 +43,8 @@ public:
       hold(regionAt(stage_.rings[value.first].offset), stage_.rings[value.first].bytes, span);
     std::vector<MemoryCurve> curves;
     for (size_t region = 0; region < stage_.regions.size(); ++region)
-      add(curves, region);
+      if (stage_.hostBytes == 0 || !stage_.isOnHost(stage_.regions[region].offset))
+        add(curves, region);
     return curves;
   }
 

@@ -222,7 +222,7 @@ TEST(PlanJson, NamesWhatIsMissingOrUnknown) {
   EXPECT_EQ(errorAfter("\"m\":4,", ""), "programs[0].instructions[0]: \"m\" is missing");
   EXPECT_EQ(errorAfter("\"op\":\"gemm\",", ""),
             "programs[0].instructions[0]: \"op\" is missing; expected one of rowKernel gemm groupedGemm groupRows "
-            "dropChoices exchangeRows attention collective move\n"
+            "dropChoices exchangeRows attention collective move hostCopy\n"
             "programs[0].instructions[0]: \"k\" is no field of this object\n"
             "programs[0].instructions[0]: \"m\" is no field of this object\n"
             "programs[0].instructions[0]: \"n\" is no field of this object");
