@@ -63,6 +63,8 @@ MODELS = {  # name: config.json, layout
                              "--overlap-param-gather --overlap-grad-reduce --gbs 8 --seq 8"),
     "gpt2-ahead": (GPT2 | {"n_layer": 3}, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --overlap-grad-reduce --overlap-param-gather "
                                           "--ddp-bucket-size 1 --freeze layers:1"),
+    "gpt2-offloaded": (GPT2 | {"n_layer": 4}, "--pp 2 --dp 2 --zero 1 --dtype bf16 --target cuda:sm_90 --optimizer-cpu-offload "
+                                              "--optimizer-offload-fraction 0.7 --gbs 8 --seq 8"),
     "gpt2-gathered": (GPT2, "--pp 2 --cp 2 --dp 2 --zero 3 --no-reshard-after-forward --gbs 8 --seq 8"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "bart": (BART, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
@@ -172,7 +174,7 @@ def mutants(plan):
         yield "predicts the next token", (), lambda p: p.pop("objective")
     if any("shift" in given for stage in plan["stages"] for given in stage["inputs"]):
         yield "predicts masked tokens", (), lambda p: p.update(objective="masked")
-    yield "other target", (), lambda p: p.update(target="cuda")
+    yield "other target", (), lambda p: p.update(target={"cpu": "cuda", "cuda": "cpu"}[p["target"]])
     for name in ("dtype", "gradientType"):
         yield f"other {name}", (), lambda p, name=name: p.update({name: other_type(p[name])})
     for p, program in enumerate(plan["programs"]):
@@ -293,6 +295,9 @@ def instruction_mutants(instruction, sizes):
     kind = instruction["op"]
     if kind == "collective":
         yield from collective_mutants(instruction, sizes)
+    if kind == "hostCopy":
+        yield "other direction", lambda i: i.update(direction={"in": "out", "out": "in"}[i["direction"]])
+        yield "less is copied", lambda i: add(i, "bytes", -64)
     if kind == "move" and "axes" in instruction:
         yield from axes_mutants(instruction, sizes)
     if kind == "gemm":
@@ -465,6 +470,10 @@ def bucket_mutants(plan, stage, bucket):
     for n, state in enumerate(bucket["states"]):
         name = state["name"]
         yield f"other {name}", lambda b, n=n: add(b["states"][n], "offset", 64)
+        if "hostElements" in state:
+            yield f"{name} elsewhere on the host", lambda b, n=n: add(b["states"][n], "hostOffset", 64)
+            yield f"fewer of {name} on the host", lambda b, n=n: add(b["states"][n], "hostElements", -16)
+            yield f"{name} on the device", lambda b, n=n: [b["states"][n].pop(key) for key in ("hostElements", "hostOffset")]
         yield f"no {name}", lambda b, n=n: b["states"].pop(n)
         yield f"{name} of another type", lambda b, n=n: b["states"][n].update(
             type={"f32": "bf16", "bf16": "f32"}[b["states"][n].get("type", "f32")])
