@@ -52,6 +52,8 @@ public:
     for (const char *part : {"products", "attention", "row kernels", "update", "collectives", "moves", "transfers",
                              "waiting", "between instructions", "idle"})
       profile_.parts.push_back({part, 0});
+    if (std::ranges::any_of(plan_.stages, [](const plan::StagePlan &stage) { return stage.hostBytes > 0; }))
+      profile_.parts.insert(profile_.parts.end() - 3, {std::string(partOf(WorkKind::hostCopy, plan::Task::update)), 0});
   }
   Profile take();
 

@@ -127,6 +127,17 @@ class SameBits(unittest.TestCase):
         run("mgc", "compile", TINY_GPT, *flags, "--host-memory", needed - 1, "--optimizer-offload-fraction", fraction, "-o", "less")
 
 
+class Measured(unittest.TestCase):
+    def test_profile(self):
+        """Copies are a part of the measured step, and rows of the profile; the parts add up to the step."""
+        on_host, _ = plans("bf16")
+        run("mgrun", on_host, *TRAIN, "--profile-json", "profile.json")
+        profile = json.loads(pathlib.Path("profile.json").read_text(encoding="utf-8"))
+        self.assertGreater(profile["parts"]["host copies"], 0)
+        self.assertAlmostEqual(sum(profile["parts"].values()) / profile["mean_step_seconds"], 1, places=3)
+        self.assertIn("update.copy_in/master", json.dumps(profile))
+
+
 class GoesOn(unittest.TestCase):
     def test_from_either(self):
         """Four steps without a stop, and two and two more, of which one pair has its states on the host."""
