@@ -63,6 +63,23 @@ def test_no_fixed_policy_is_better(session):
             assert found <= seconds * (1 + 1e-12), (config["model_type"], layout, policy, found, seconds)
 
 
+# From all memory down to the least: each plan's peak is a budget that it fits, with the same time; a byte below are plans that need
+# less and are no faster, and at last the refusal that names this peak. One chunk a stage and two.
+def test_every_peak_and_a_byte_below(session):
+    for config, layout in ((models.with_layers(LLAMA, 2), "--mbs 2"), *session.some((
+            (models.with_layers(LLAMA, 3), "--mbs 2"), (models.with_layers(GPT2, 4), "--pp 2 --mbs 1"),
+            (models.with_layers(LLAMA, 4), "--pp 2 --vpp 2 --schedule interleaved --mbs 1")), 1)):
+        least, peak, seen = smallest(session, config, layout), peak_of(session.plan(config, f"{layout} --memory 1TB")), []
+        while not seen or peak < seen[-1][0]:
+            assert within(session, config, layout, peak + 1) == (seconds := within(session, config, layout, peak)), (layout, peak)
+            assert not seen or seconds >= seen[-1][1], (layout, peak, seen)
+            seen.append((peak, seconds))
+            if peak > least:
+                peak = peak_of(session.plan(config, f"{layout} --memory {peak - 1}"))
+        assert peak == least and len(seen) > 3, (config["model_type"], layout, least, seen)
+        assert f"possible: --memory {least}" in session.refused(config, f"{layout} --memory {least - 1}")[0]
+
+
 def test_budgets_have_the_same_bits(session):
     for config, layout in session.some(CASES, 2):
         least, most = smallest(session, config, layout), peak_of(session.plan(config, f"{layout} --memory 1TB"))

@@ -3,6 +3,7 @@
 # is what the policy says.
 
 import collections
+import json
 import re
 
 import models
@@ -23,10 +24,10 @@ def policies_of(config):
     return ["", FULL, f"{BLOCK} 1"] + [f"{SELECTIVE} {name}" for name in modules] + [f"{SELECTIVE} {' '.join(modules)}"]
 
 
-def assert_same_whatever_is_saved(session, config, layout, policies, weights=None):
-    saving = session.train(config, f"{layout} --no-recompute", weights=weights)
+def assert_same_whatever_is_saved(session, config, layout, policies, **options):
+    saving = session.train(config, f"{layout} --no-recompute", **options)
     for policy in policies:
-        assert_same_bits(saving, session.train(config, f"{layout} {policy}", weights=weights), (config["model_type"], layout, policy))
+        assert_same_bits(saving, session.train(config, f"{layout} {policy}", **options), (config["model_type"], layout, policy))
 
 
 def test_policies_have_the_same_bits(session):
@@ -37,22 +38,43 @@ def test_policies_have_the_same_bits(session):
 
 # Masks are of their keys: no state of a generator is restored. Halves of a backward and pairs of runs recompute in one of them.
 def test_dropout(session):
-    config = models.with_layers(GPT2 | DROPOUT, 4)
-    for layout in session.some(("--dp 2 --mbs 1", "--tp 2 --mbs 1", "--cp 2 --mbs 1", "--pp 2 --mbs 1", "--pp 2 --vpp 2 --schedule zb-v --mbs 1",
-                                "--pp 2 --vpp 2 --schedule dualpipev --mbs 1 --dtype bf16")):
-        assert_same_whatever_is_saved(session, config, layout, [f"{SELECTIVE} core_attn mlp", FULL, f"{BLOCK} 1"])
+    config, schedules = models.with_layers(GPT2 | DROPOUT, 4), ("", "--pp 2", "--pp 2 --vpp 2 --schedule zb-v", "--pp 2 --vpp 2 --schedule dualpipev")
+    layouts = [f"{split} {schedule} --mbs 1{dtype}" for split, dtype in (("--dp 2", ""), ("--tp 2", " --dtype bf16"), ("--cp 2", ""))
+               for schedule in schedules]
+    for layout, policy in session.some([(layout, policy) for layout in layouts for policy in policies_of(config)], 1):
+        assert_same_whatever_is_saved(session, config, layout, [policy], valid=models.VALID * 2)
 
 
 def test_experts_are_chosen_once(session):
-    sized = QWEN3_MOE | {"num_experts": 4, "num_experts_per_tok": 1}  # ranks without rows
-    for config, layout in session.some([(config, layout) for config in (QWEN3_MOE, sized, GLM4_MOE) for layout in (
-            "--dp 2 --ep 2 --mbs 1", "--dp 2 --ep 2 --moe-token-dispatcher-type alltoall --mbs 1 --moe-per-layer-logging",
+    for config, layout in session.some([(config, layout) for config in (QWEN3_MOE, GLM4_MOE) for layout in (
+            "--dp 2 --ep 2 --mbs 1", "--dp 2 --ep 2 --moe-token-dispatcher-type alltoall --mbs 1",
             "--tp 2 --ep 2 --etp 1 --moe-token-dispatcher-type alltoall --mbs 1 --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 1",
             "--dp 2 --pp 2 --schedule zb-h1 --ep 2 --moe-expert-capacity-factor 0.4 --mbs 1")]):
         assert_same_whatever_is_saved(session, config, layout, [f"{SELECTIVE} moe", FULL])
         half = "input" if "zb-h1" in layout else "backward"
         text = session.compile(config, f"{layout} {FULL}", to="grad").split(f"func.func @layer.{half}(")[1].split("func.func @")[0]
         assert "mg.route_grad" in text and not re.search(r"mg\.(route|drop) ", text), (config["model_type"], layout)
+
+
+# All scores are equal, so each token has the first two of four experts, and a rank of two has no rows. A choice that is made again
+# may be another one, a load that is counted again is twice as large, and ranks that expect other rows wait for ever.
+def test_ties_and_ranks_without_rows(session):
+    flag, choices = "--moe-per-layer-logging", 2 * models.SEQUENCE * len(models.VALID)
+    exchanged, drops = "--moe-token-dispatcher-type alltoall", "--dp 2 --ep 2 --moe-token-dispatcher-type alltoall --moe-expert-capacity-factor 0.5"
+    for config, layout in ((QWEN3_MOE, drops), *session.some([(GLM4_MOE, drops)] + [(config, layout) for config in (QWEN3_MOE, GLM4_MOE) for layout in (
+            "--dp 2 --ep 2", f"--dp 2 --ep 2 {exchanged}", f"--tp 2 --ep 2 --etp 1 {exchanged}", f"--dp 2 --pp 2 --ep 2 --schedule zb-h1 {exchanged}",
+            f"--dp 2 --pp 2 --ep 2 --vpp 2 --schedule dualpipev {exchanged} --dtype bf16")], 1)):
+        deep = models.with_layers(config, 4)
+        weights = models.random_weights(deep)
+        for name, tensor in weights.items():
+            if name.endswith(("mlp.gate.weight", "e_score_correction_bias")):
+                tensor[:] = 0
+        saving, *others = (session.train(deep, f"{layout} --mbs 1 {flag} {policy}", flags=flag, weights=weights)
+                           for policy in ("--no-recompute", *policies_of(deep)))
+        loads = saving.log[0]["tokens_per_expert"].values()
+        assert len(loads) == 4 and all(load == {"min": 0, "mean": choices / 4, "max": choices / 2} for load in loads), (layout, loads)
+        for other, policy in zip(others, policies_of(deep), strict=True):
+            assert_same_bits(saving, other, (config["model_type"], layout, policy))
 
 
 def test_frozen_layers_and_later_tokens(session):
@@ -99,6 +121,32 @@ def test_block_is_of_the_first_layers(session):
         found = [layers_of(plan, chunk) for stage in plan["stages"] for chunk in stage["chunks"] if chunk["task"] == "forward"]
         wanted = [["layer.full"] * min(count, layers) + ["layer"] * (layers - count) for layers in chunks]
         assert sorted(found) == sorted(wanted), (layout, count, found)
+
+
+def explained(session, config, layout):
+    """{layer: stage} of the layers that mgc explain says are recomputed whole, in its text and in its facts."""
+    plan = session.compile(config, layout)
+    text, facts = (session.execute("mgc", "explain", plan, *form).stdout for form in ((), ("--json",)))
+    told = {layer: int(stage) for stage, ranges in re.findall(r"^  stage (\d+): layer ([^:]*): full$", text, re.M)
+            for begin, last in re.findall(r"(\d+) to (\d+)", ranges) for layer in range(int(begin), int(last) + 1)}
+    full = {layer: number for number, stage in enumerate(json.loads(facts)["stages"]) for row in stage["recompute"] if row["policy"] == "full"
+            for begin, end in row["layers"] for layer in range(begin, end)}
+    return told, full
+
+
+# The layers of Megatron-LM's rule, in stages that are uneven and in virtual ones, where mgc explain says that they are.
+def test_explain_lists_the_layers(session):
+    config = models.with_layers(LLAMA, 8)
+    virtual, mirrored = ((0, 0), (2, 1), (4, 0), (6, 1)), ((0, 0), (2, 1), (4, 1), (6, 0))  # first layer, stage
+    for layout, chunks in (("", ((0, 0),)), ("--pp 3", ((0, 0), (3, 1), (6, 2))), ("--pp 2 --vpp 2 --schedule interleaved", virtual),
+                           ("--pp 2 --vpp 2 --schedule zb-v", mirrored), ("--pp 2 --vpp 2 --schedule dualpipev", mirrored)):
+        ends = [begin for begin, _ in chunks[1:]] + [8]
+        for policy, count in ((f"{BLOCK} 1", 1), (f"{BLOCK} 2", 2), (f"{BLOCK} 9", 9), (FULL, 9)):
+            wanted = {layer: stage for (begin, stage), end in zip(chunks, ends, strict=True) for layer in range(begin, min(end, begin + count))}
+            told, full = explained(session, config, f"{layout} --mbs 1 {policy}")
+            assert told == full == wanted, (layout, policy, told, full, wanted)
+    message, _ = session.refused(config, f"{FULL.removesuffix('1')}2 --mbs 1")
+    assert "units of several layers are not supported yet" in message, message
 
 
 def saved_by_layer(session, config, policy, layout=""):

@@ -332,6 +332,24 @@ FAULTS = [
           "seen[stack]++ < training.recomputeLayers", "seen[stack]++ <= training.recomputeLayers", "composition/recompute"),
     Fault("recompute-rounding", "an op reads what another of its kernel has not rounded", "dialects/mg/RowEmitter.cpp",
           "nodes_[result] = graph_.round(node, elementIn(result));", "nodes_[result] = node;", "composition/recompute"),
+    Fault("recompute-masks", "dropout that is made again has another mask", "compiler/grad/Recompute.cpp",
+          "    Operation *copy = OpBuilder(first).clone(*op);\n",
+          "    Operation *copy = OpBuilder(first).clone(*op);\n"
+          "    if (auto site = copy->getAttrOfType<StringAttr>(\"site\"))\n"
+          "      copy->setAttr(\"site\", StringAttr::get(copy->getContext(), site.getValue() + \"-again\"));\n",
+          "composition/recompute"),
+    Fault("recompute-drops", "rows that were dropped are exchanged when they are made again", "compiler/grad/Recompute.cpp",
+          "    Operation *copy = OpBuilder(first).clone(*op);\n",
+          "    Operation *copy = OpBuilder(first).clone(*op);\n"
+          "    for (OpOperand &operand : copy->getOpOperands())\n"
+          "      if (auto drop = operand.get().getDefiningOp<DropOp>())\n"
+          "        operand.set(drop->getOperand(0));\n",
+          "composition/recompute"),
+    Fault("recompute-listed", "layers of another virtual stage are not said to be recomputed", "plan/cost/PlanFacts.cpp",
+          "out.back().layers.back().end == layer", "out.back().layers.back().end <= layer", "composition/recompute"),
+    Fault("budget-peak", "a plan that takes exactly the budget is not chosen", "compiler/assemble/budget/Budget.cpp",
+          "capacity - stage.bytes - frames.bytes()", "capacity - stage.bytes - frames.bytes() - 1",
+          "composition/memory_budget"),
     Fault("budget-frames", "a policy is chosen whose frame is larger than the bound",
           "compiler/assemble/budget/Budget.cpp", "policy.frame <= frames.others && ", "", "unit/budget_test"),
 ]
