@@ -135,7 +135,7 @@ class Contestant:
         self.name, self.work, self.runs = name, work, []
 
     def file(self, kind):
-        return self.work.folder / f"{self.name.replace(' ', '-').replace(',', '')}.{kind}"
+        return self.work.folder / f"{self.name.replace(' ', '-').replace(',', '').replace('%', '')}.{kind}"
 
     def measure(self, options):
         self.work.prepare_tensors(options)
@@ -157,11 +157,12 @@ class Contestant:
 
 
 class Peer(Contestant):
-    """PyTorch. model: a command of peers/train.py."""
+    """PyTorch. model: a command of peers/train.py; checkpoint: of each layer."""
 
-    def __init__(self, work, model, compiled=False, allocator=None):
-        self.model, self.compiled, self.allocator = model, compiled, allocator
-        super().__init__(f"{model} {'compiled' if compiled else 'eager'}{f', {allocator}' if allocator else ''}", work)
+    def __init__(self, work, model, compiled=False, allocator=None, checkpoint=False):
+        self.model, self.compiled, self.allocator, self.checkpoint = model, compiled, allocator, checkpoint
+        super().__init__(f"{model} {'compiled' if compiled else 'eager'}{f', {allocator}' if allocator else ''}"
+                         f"{', checkpoint' if checkpoint else ''}", work)
 
     def prepare(self, options):
         self.work.prepare(options)
@@ -180,30 +181,39 @@ class Peer(Contestant):
         several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", self.ranks()]
         return [python, *(several if self.ranks() > 1 else []), PEERS / "train.py", self.model, self.work.folder,
                 "--config", self.work.config_file(), "--steps", options.steps, "--threads",
-                self.environment["OMP_NUM_THREADS"], *(["--compile", options.compile] if self.compiled else [])]
+                self.environment["OMP_NUM_THREADS"], *(["--compile", options.compile] if self.compiled else []),
+                *(["--checkpoint"] if self.checkpoint else [])]
 
 
 class Mgc(Contestant):
-    """mgc with a layout such as {"tp": 2}, on all cores, each rank a thread; `microbatch` in sequences."""
+    """mgc with a layout such as {"tp": 2}, on all cores, each rank a thread; `microbatch` in sequences. policy: a name and
+    more options of mgc compile."""
 
-    def __init__(self, work, layout=None, microbatch=None, flags=()):
+    def __init__(self, work, layout=None, microbatch=None, flags=(), policy=("", ())):
         self.layout, self.flags = layout or {}, flags
         self.microbatch = microbatch or work.batch // self.layout.get("dp", 1)
         spelled = " ".join(f"{axis} {extent}" for axis, extent in self.layout.items())
-        super().__init__(f"mgc {spelled or '1 rank'}{' profiled' if flags else ''}", work)
+        name, self.compile_flags = policy
+        super().__init__(f"mgc {spelled or '1 rank'}{' profiled' if flags else ''}{f', {name}' if name else ''}", work)
 
     def prepare(self, options):
         """The plan."""
         self.work.prepare(options)
-        run([options.bin / "mgc", "compile", self.work.config_file(), "-o", self.file("plan"),
-             f"--seq={self.work.sequence}", f"--mbs={self.microbatch}", f"--gbs={self.work.batch}",
-             *(f"--{axis}={extent}" for axis, extent in self.layout.items())], self.file("compile"))
+        run(self.compile_command(options), self.file("compile"))
+
+    def compile_command(self, options):
+        return [options.bin / "mgc", "compile", self.work.config_file(), "-o", self.file("plan"),
+                f"--seq={self.work.sequence}", f"--mbs={self.microbatch}", f"--gbs={self.work.batch}",
+                *(f"--{axis}={extent}" for axis, extent in self.layout.items()), *self.compile_flags]
+
+    def explained(self, options):
+        """The facts of its plan."""
+        command = [options.bin / "mgc", "explain", "--json", self.file("plan")]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
     def sent(self, options):
         """Bytes that a rank of the first stage sends in a step, by the plan."""
-        command = [options.bin / "mgc", "explain", "--json", self.file("plan")]
-        stage = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["stages"][0]
-        return sum(one["bytes"] for one in stage["traffic"])
+        return sum(one["bytes"] for one in self.explained(options)["stages"][0]["traffic"])
 
     def ranks(self):
         return math.prod(self.layout.get(axis, 1) for axis in ("tp", "pp", "cp", "dp"))

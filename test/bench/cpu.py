@@ -38,6 +38,8 @@ MIXTRAL = {"model_type": "mixtral", "hidden_size": 512, "num_hidden_layers": 8, 
            "vocab_size": 32000, "hidden_act": "silu", "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
            "tie_word_embeddings": False, "sliding_window": None, "output_router_logits": False,
            "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}}
+TINY_LLAMA = json.loads((ROOT / "examples/tiny-llama/config.json").read_text())
+FULL = ("--recompute-granularity=full", "--recompute-method=uniform", "--recompute-num-layers=1")
 TINY = {"gpt2": {"n_layer": 3, "n_embd": 64, "n_head": 4, "n_positions": 128, "vocab_size": 501, "bos_token_id": 0,
                  "eos_token_id": 0},
         "llama": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -182,6 +184,55 @@ def microbatched(work):
         yield dataclasses.replace(row, measure=measure)
 
 
+def recomputation(work, lean):
+    """Policies on one rank with all cores, and on two of one core each that share out all state, compared with PyTorch that
+    keeps what autograd does, and with its checkpoints of each layer."""
+    for ranks, layout, peer, compiled in ((1, {}, lean, False), (2, {"dp": 2, "zero": 3}, "fsdp", True)):
+        kept, again = (work.enter(Peer(work, peer, compiled, checkpoint=checkpoint)) for checkpoint in (False, True))
+        none, standard, full = (work.enter(Mgc(work, layout, policy=policy)) for policy in (
+            ("no recompute", ("--no-recompute",)), ("", ()), ("full recompute", FULL)))
+        for policy, mine, other in ("none", none, kept), ("standard", standard, kept), ("full", full, again):
+            name = f"recompute-{policy}-{ranks}"
+            yield ratio(f"{name}-{work.name}", 1.3, other, mine)
+            yield ratio(f"{name}-memory-{work.name}", 1.0, mine, other, "megabytes", at_most=True)
+        yield ratio(f"own-recompute-{ranks}-{work.name}", 1.25, full, none, at_most=True)
+
+
+class Budgeted(Mgc):
+    """A plan with --memory: a share of what the standard policy takes, or the least there is."""
+
+    def __init__(self, work, percent):
+        super().__init__(work, policy=(f"memory {percent} %", ()))
+        self.percent = percent
+
+    def prepare(self, options):
+        standard = self.work.enter(Mgc(self.work))
+        standard.prepare(options)
+        command = [str(part) for part in (*self.compile_command(options), "--memory=1")]
+        refused = subprocess.run(command, capture_output=True, text=True)
+        least = int(re.search(r"possible: --memory (\d+)", refused.stderr)[1])
+        share = standard.explained(options)["stages"][0]["bytes"] * self.percent // 100
+        self.compile_flags = (f"--memory={max(share, least)}",)
+        super().prepare(options)
+
+
+def budgets(work):
+    """Plans within less memory on one rank: measured times beside predicted ones, which should have the same order."""
+    standard = work.enter(Mgc(work))
+    plans = [work.enter(Budgeted(work, percent)) for percent in (90, 80, 70, 60)]
+
+    def measure(options):
+        predicted = [one.explained(options)["prediction"]["seconds"] for one in (standard, *plans)]
+        measured = [1.0] + [statistics.median(a / b for a, b in zip(one.each("seconds"), standard.each("seconds"),
+                                                                    strict=True)) for one in plans]
+        for one, seconds, found in zip(plans, predicted[1:], measured[1:], strict=True):
+            yield Fact(f"{one.name} / without, {work.name}", found, f"predicted {seconds / predicted[0]:.3f}")
+        pairs = [(a, b) for a in range(len(predicted)) for b in range(a) if predicted[a] != predicted[b]]
+        wrong = sum((predicted[a] < predicted[b]) != (measured[a] < measured[b]) for a, b in pairs)
+        yield Fact(f"pairs in another order than predicted, {work.name}", wrong, f"of {len(pairs)}")
+    return Row(f"recompute-budgets-{work.name}", None, measure, (standard, *plans))
+
+
 def experts(work):
     """One rank on all cores, and two of one core each that share the experts out, compared with Hugging Face's model."""
     eager, compiled = (work.enter(Peer(work, "transformers", compiled)) for compiled in (False, True))
@@ -283,6 +334,11 @@ def rows(quick):
     for one in large:
         yield from microbatched(one)
     yield from experts(work("mixtral", MIXTRAL, 4, 256))
+    tiny = work("tiny-llama", TINY_LLAMA, 16, 256)
+    yield from recomputation(work("gpt2-4x512", GPT2, 4, 512), "lean")
+    yield from recomputation(tiny, "transformers")
+    for one in work("gpt2-12x512", GPT2, 12, 512), tiny:  # activations are most of their memory
+        yield budgets(one)
     yield from memory(short)
     yield start(short)
     for one in large:
@@ -309,7 +365,7 @@ def train(contestants, options):
         for one in contestants:
             one.measure(options)
             last = one.runs[-1]
-            print(f"  {one.work.name}, round {number + 1}: {one.name:32}{statistics.median(last.seconds):8.3f} s/step"
+            print(f"  {one.work.name}, round {number + 1}: {one.name:36}{statistics.median(last.seconds):8.3f} s/step"
                   f"{last.cpu:8.2f} s processor{last.start:7.2f} s to start{last.megabytes:7.0f} MB", flush=True)
         check_losses(contestants)
 
@@ -317,7 +373,7 @@ def train(contestants, options):
 def report(row, options):
     facts = list(row.measure(options))
     for fact in facts:
-        print(f"{row.name:25}{fact.what:50}{fact.value:8.2f} {row.unit:2} (goal {row.stated():13}) "
+        print(f"{row.name:40}{fact.what:60}{fact.value:8.2f} {row.unit:2} (goal {row.stated():13}) "
               f"{row.verdict(fact.value):17}{fact.detail}", flush=True)
     return {"row": row.name, "goal": row.stated(), "unit": row.unit, "facts": [
         {"what": fact.what, "value": None if math.isnan(fact.value) else fact.value, "detail": fact.detail,
@@ -362,7 +418,7 @@ def main():
     picked = chosen(options)
     if options.list:
         for row in picked:
-            print(f"{row.name:25}{row.stated()} {row.unit}")
+            print(f"{row.name:40}{row.stated()} {row.unit}")
         return
     with tempfile.TemporaryDirectory() as folder:
         options.where = pathlib.Path(folder)

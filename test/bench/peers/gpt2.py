@@ -2,6 +2,7 @@
 (matrices are [in, out]). `split` says how a block's matrices, or the positions, lie over ranks: splits.py.
 """
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 def norm(x, weights, name, config):
@@ -31,7 +32,12 @@ def block(weights, config, split, x, batch, layer):
     return x + split.rows(F.gelu(inner, approximate="tanh"), weights, prefix + "mlp.c_proj")
 
 
-def blocks(weights, config, split, x, batch, layers):
+def checkpointed_block(*arguments):
+    """The block, which backward runs again: only its input is kept."""
+    return checkpoint(block, *arguments, use_reentrant=False)
+
+
+def blocks(weights, config, split, x, batch, layers, block=block):
     for layer in layers:
         x = block(weights, config, split, x, batch, layer)
     return x
@@ -42,7 +48,7 @@ def head(weights, config, split, x, labels):
                       labels.reshape(-1))
 
 
-def loss(weights, config, split, tokens, labels):
+def loss(weights, config, split, block, tokens, labels):
     x = embed(weights, config, split, tokens)
-    return head(weights, config, split, blocks(weights, config, split, x, len(tokens), range(config["n_layer"])),
-                labels)
+    x = blocks(weights, config, split, x, len(tokens), range(config["n_layer"]), block)
+    return head(weights, config, split, x, labels)

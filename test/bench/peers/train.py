@@ -7,6 +7,8 @@
     torchrun --nproc-per-node 2 train.py fsdp|fsdp-no-reshard FOLDER ...     the same with fully_shard; dp and these
                                                                              train other models too: Hugging Face's
 
+--checkpoint recomputes each layer in backward (torch.utils.checkpoint).
+
 Weights have Hugging Face's names and layouts, so that mgc trains from the same file.
 """
 import argparse
@@ -20,6 +22,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from torch.distributed.fsdp import fully_shard
+from torch.utils.checkpoint import checkpoint
 
 import gpt2
 import modules
@@ -86,7 +89,12 @@ class Model:
         return torch.compile(function, backend=backend) if backend else function
 
     def loss_function(self):
-        return functools.partial(gpt2.loss, self.weights, self.config, self.split)
+        block = gpt2.checkpointed_block if self.options.checkpoint else gpt2.block
+        return functools.partial(gpt2.loss, self.weights, self.config, self.split, block)
+
+    def checkpoint_layers(self):
+        for layer in self.module.layers if self.options.checkpoint else ():
+            layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
 
     def gradients(self):
         """Returns the loss."""
@@ -104,6 +112,7 @@ class Model:
 class Transformers(Model):
     def load(self):
         self.module = modules.Transformers(self.options.folder / "hub")
+        self.checkpoint_layers()
         return dict(self.module.named_parameters())
 
     def loss_function(self):
@@ -168,6 +177,7 @@ class FullyShardedDataParallel(DataParallel):
     def compiled(self, module):
         if self.options.compile:
             module.compile_parts(self.options.compile)
+        self.checkpoint_layers()
         for unit in (*module.layers, module):
             fully_shard(unit, reshard_after_forward=self.reshard)
         self.sharded = dict(module.named_parameters())
@@ -314,6 +324,7 @@ def main():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--compile", metavar="BACKEND", help="of torch.compile: inductor")
+    parser.add_argument("--checkpoint", action="store_true")
     parser.add_argument("--lr", type=float, default=1e-4)
     options = parser.parse_args()
     config = json.loads(options.config.read_text())
