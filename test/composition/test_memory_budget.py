@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # --memory (compiler/assemble/MemoryBudget.h): a rank's proved memory is within the budget, the step is the shortest that is, and what is
 # trained has the same bits.
+import itertools
 import json
 import re
 
@@ -25,6 +26,13 @@ def seconds_of(session, config, layout):
     """Seconds of a step, as mgc explain predicts."""
     explained = session.execute("mgc", "explain", session.compile(config, layout, 4), "--json")
     return json.loads(explained.stdout)["prediction"]["seconds"]
+
+
+def facts_of(session, config, layout):
+    """Bytes of a plan of one stage, those that layers keep, seconds of a step, bytes of the frame."""
+    explained = json.loads(session.execute("mgc", "explain", session.compile(config, layout, 4), "--json").stdout)
+    [stage] = explained["stages"]
+    return stage["bytes"], stage["memory"]["activations"], explained["prediction"]["seconds"], stage["memory"]["frame"]
 
 
 def smallest(session, config, layout):
@@ -63,21 +71,50 @@ def test_no_fixed_policy_is_better(session):
             assert found <= seconds * (1 + 1e-12), (config["model_type"], layout, policy, found, seconds)
 
 
-# From all memory down to the least: each plan's peak is a budget that it fits, with the same time; a byte below are plans that need
-# less and are no faster, and at last the refusal that names this peak. One chunk a stage and two.
+def descent(session, config, layout):
+    """(peak, seconds) of the plans from all memory down to the least: each budget is a byte less than the peak before."""
+    least, peak, seen = smallest(session, config, layout), peak_of(session.plan(config, f"{layout} --memory 1TB")), []
+    while not seen or peak < seen[-1][0]:
+        seen.append((peak, within(session, config, layout, peak)))
+        if peak > least:
+            peak = peak_of(session.plan(config, f"{layout} --memory {peak - 1}"))
+    assert peak == least and len(seen) > 3, (config["model_type"], layout, least, seen)
+    assert f"possible: --memory {least}" in session.refused(config, f"{layout} --memory {least - 1}")[0]
+    return seen
+
+
+# A plan's peak is a budget that it fits, with the time that a byte more gives; less memory is never faster. One chunk a stage and two.
 def test_every_peak_and_a_byte_below(session):
     for config, layout in ((models.with_layers(LLAMA, 2), "--mbs 2"), *session.some((
             (models.with_layers(LLAMA, 3), "--mbs 2"), (models.with_layers(GPT2, 4), "--pp 2 --mbs 1"),
             (models.with_layers(LLAMA, 4), "--pp 2 --vpp 2 --schedule interleaved --mbs 1")), 1)):
-        least, peak, seen = smallest(session, config, layout), peak_of(session.plan(config, f"{layout} --memory 1TB")), []
-        while not seen or peak < seen[-1][0]:
-            assert within(session, config, layout, peak + 1) == (seconds := within(session, config, layout, peak)), (layout, peak)
-            assert not seen or seconds >= seen[-1][1], (layout, peak, seen)
-            seen.append((peak, seconds))
-            if peak > least:
-                peak = peak_of(session.plan(config, f"{layout} --memory {peak - 1}"))
-        assert peak == least and len(seen) > 3, (config["model_type"], layout, least, seen)
-        assert f"possible: --memory {least}" in session.refused(config, f"{layout} --memory {least - 1}")[0]
+        seen = descent(session, config, layout)
+        for peak, seconds in seen:
+            assert within(session, config, layout, peak + 1) == seconds, (config["model_type"], layout, peak, seen)
+        assert [seconds for _, seconds in seen] == sorted(seconds for _, seconds in seen), (config["model_type"], layout, seen)
+
+
+# All ways to give layers one of the six policies, by what a layer more of each policy keeps and takes: the plans from all memory down
+# to the least are those that no other is below of, in bytes exactly. Seconds are sums of fewer than 1,000 terms: 1e-12 is more than
+# float64 rounds.
+def test_exhaustive_search(session):
+    selective = "--recompute-granularity selective --recompute-modules"
+    policies = ("--no-recompute", "", f"{selective} core_attn", f"{selective} mlp", f"{selective} core_attn mlp", f"{FULL} 9")
+    layers, layout = 3, "--mbs 2"
+    for config in (LLAMA, *session.some((GPT2,))):
+        options = []
+        for policy in policies:
+            shallow, deep = (facts_of(session, models.with_layers(config, count), f"{layout} {policy}") for count in (layers, layers + 1))
+            options.append((deep[1] - shallow[1], deep[2] - shallow[2], deep[3]))  # bytes and seconds of a layer, the frame
+        total, _, seconds, frame = facts_of(session, models.with_layers(config, layers), layout)
+        standard = options[1]
+        everything = sorted((total - frame + max(option[-1] for option in chosen) + sum(option[0] - standard[0] for option in chosen),
+                             seconds + sum(option[1] - standard[1] for option in chosen))
+                            for chosen in itertools.combinations_with_replacement(options, layers))
+        frontier = [point for i, point in enumerate(everything) if all(point[1] < other[1] * (1 - 1e-12) for other in everything[:i])]
+        found = descent(session, models.with_layers(config, layers), layout)[::-1]
+        assert [peak for peak, _ in found] == [bytes for bytes, _ in frontier], (config["model_type"], found, frontier)
+        assert all(abs(a[1] / b[1] - 1) < 1e-12 for a, b in zip(found, frontier, strict=True)), (config["model_type"], found, frontier)
 
 
 def test_budgets_have_the_same_bits(session):
