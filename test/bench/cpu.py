@@ -226,7 +226,9 @@ def budgets(work):
         measured = [1.0] + [statistics.median(a / b for a, b in zip(one.each("seconds"), standard.each("seconds"),
                                                                     strict=True)) for one in plans]
         for one, seconds, found in zip(plans, predicted[1:], measured[1:], strict=True):
-            yield Fact(f"{one.name} / without, {work.name}", found, f"predicted {seconds / predicted[0]:.3f}")
+            used = quotient(one.median("cpu"), standard.median("cpu"))
+            yield Fact(f"{one.name} / without, {work.name}", found,
+                       f"predicted {seconds / predicted[0]:.3f}, processor time x {used:.2f}")
         pairs = [(a, b) for a in range(len(predicted)) for b in range(a) if predicted[a] != predicted[b]]
         wrong = sum((predicted[a] < predicted[b]) != (measured[a] < measured[b]) for a, b in pairs)
         yield Fact(f"pairs in another order than predicted, {work.name}", wrong, f"of {len(pairs)}")
