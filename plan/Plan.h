@@ -14,6 +14,7 @@
 
 #include "plan/KernelLevel.h"
 #include "plan/ParameterBuckets.h"
+#include "plan/PlanBudget.h"
 #include "plan/PlanInputs.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
@@ -126,8 +127,7 @@ struct Plan {
   DType dtype = DType::f32;
   // The type of the buckets' gradients.
   DType gradientType = DType::f32;
-  // Whether not all policies that could fit --memory were compared: others may take less time. Nothing else reads it.
-  bool policiesAreCut = false;
+  PlanBudget budget = {};
   // For the comparison with a checkpoint's alone: what they mean is in the programs.
   std::vector<Setting> settings;
   // At most one file per level of the target; the runtime uses the highest level that the device has.

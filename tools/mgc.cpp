@@ -17,6 +17,7 @@
 #include "plan/BatchSizes.h"
 #include "plan/cost/Machine.h"
 #include "plan/json/PlanJson.h"
+#include "planner/Trials.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "tools/commands/Flags.h"
@@ -103,40 +104,23 @@ Result<std::vector<int64_t>> smallerBatches(const CompileFlags &flags, int64_t g
   return smaller;
 }
 
-struct Imported {
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::vector<int64_t> smaller; // batches whose plans stand next to its own
+// A model description, and all that its layout may be of.
+struct Described {
+  frontend::ModelFile file;
+  frontend::Supported supported;
 };
 
-// The logical module of a model description or of a .mlir file, and the choices that were made, printed.
-Result<Imported> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
-  if (llvm::StringRef(flags.model).ends_with(".mlir")) {
-    if (frontend::isGiven(flags.layout) || !flags.facts.empty())
-      return errorf("{}: a program has its layout in it, and its model; flags of the layout are for model descriptions",
-                    flags.model);
-    if (!flags.rampup.empty())
-      return errorf("--rampup-batch-size: {}: a program has one batch; expected a model description", flags.model);
-    MGC_ASSIGN(parsed, parseProgram(context, flags));
-    return Imported{std::move(parsed), {}};
-  }
+Result<Described> readDescription(const CompileFlags &flags) {
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_TRY(frontend::verifyModelFlags(file.model, flags.facts));
-  frontend::Supported supported = supportedByCompiler();
-  MGC_TRY(addScheduleFile(flags.layout.schedule.value_or(""), supported));
-  MGC_TRY(addMachineFile(flags.layout.machine.value_or(""), supported));
-  MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supported));
-  MGC_ASSIGN(smaller, smallerBatches(flags, layout.globalBatchSize));
-  for (const std::string &note : file.model.notes)
-    say(stderr, "mgc: {}\n", note);
-  say(stderr, "{}", frontend::describe(layout));
-  for (const std::string &warning : layout.warnings)
-    say(stderr, "mgc: {}\n", warning);
-  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file.model, layout);
-  if (!module)
-    return errorf("{}: the imported program does not verify", flags.model);
-  if (layout.target.name != targets().front())
-    (*module)->setAttr(kTargetAttr, mlir::StringAttr::get(&context, layout.target.name));
-  return Imported{std::move(module), std::move(smaller)};
+  Described described{std::move(file), supportedByCompiler()};
+  MGC_TRY(addScheduleFile(flags.layout.schedule.value_or(""), described.supported));
+  MGC_TRY(addMachineFile(flags.layout.machine.value_or(""), described.supported));
+  return described;
+}
+
+Result<frontend::Layout> layoutOf(const Described &described, const frontend::LayoutOptions &options) {
+  return frontend::resolveLayout(described.file.model, options, described.file.defaults, described.supported);
 }
 
 // Refuses flags that are for CPUs alone where the plan is for another target.
@@ -152,6 +136,110 @@ Status verifyTarget(mlir::ModuleOp module, const CompileFlags &flags) {
                   "the plan is loaded, by measuring with mgrun --tune-products",
                   targets().front(), target.str());
   return Status::ok();
+}
+
+// Adds to a module that was read or imported what flags say.
+Status prepare(mlir::ModuleOp module, const CompileFlags &flags) {
+  MGC_TRY(verifyTarget(module, flags));
+  if (!flags.rules.empty()) {
+    MGC_TRY(verifyUnread(module, flags.from, kPlacementAttr, "--rules"));
+    MGC_TRY(frontend::setRules(module, flags.rules));
+  }
+  if (!flags.fusion) {
+    MGC_TRY(verifyUnread(module, flags.from, kNoFusionAttr, "--no-fusion"));
+    module->setAttr(kNoFusionAttr, mlir::UnitAttr::get(module.getContext()));
+  }
+  return Status::ok();
+}
+
+Result<mlir::OwningOpRef<mlir::ModuleOp>> moduleOf(mlir::MLIRContext &context, const Described &described,
+                                                   const frontend::Layout &layout, const CompileFlags &flags) {
+  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, described.file.model, layout);
+  if (!module)
+    return errorf("{}: the imported program does not verify", flags.model);
+  if (layout.target.name != targets().front())
+    (*module)->setAttr(kTargetAttr, mlir::StringAttr::get(&context, layout.target.name));
+  MGC_TRY(prepare(*module, flags));
+  return module;
+}
+
+// Other options of the same model and flags.
+planner::MakeModule maker(const Described &described, const CompileFlags &flags) {
+  return [&](mlir::MLIRContext &context,
+             const frontend::LayoutOptions &options) -> Result<mlir::OwningOpRef<mlir::ModuleOp>> {
+    MGC_ASSIGN(layout, layoutOf(described, options));
+    return moduleOf(context, described, layout, flags);
+  };
+}
+
+bool isProgram(const CompileFlags &flags) { return llvm::StringRef(flags.model).ends_with(".mlir"); }
+
+planner::Asked askedOf(const Described &described, const CompileFlags &flags) {
+  return {flags.layout, frontend::either(flags.layout, described.file.defaults)};
+}
+
+// Puts the fastest in the place of options that are left open.
+Status closeOptions(CompileFlags &flags) {
+  if (isProgram(flags))
+    return Status::ok();
+  MGC_ASSIGN(described, readDescription(flags));
+  const planner::Asked asked = askedOf(described, flags);
+  if (!planner::isOpen(asked) || !asked.all.memory)
+    return Status::ok(); // without --memory it is refused with the layout
+  if (asked.all.offload == frontend::kOffloadAuto && (asked.all.optimizerOffload || asked.all.offloadFraction))
+    return errorf("--offload auto with --optimizer-cpu-offload or --optimizer-offload-fraction: it chooses them\n  "
+                  "possible: --offload auto without them, or they without it");
+  MGC_ASSIGN(layout, layoutOf(described, planner::settledOf(asked)));
+  const std::vector<planner::Trial> trials = planner::tryAll(asked, layout, maker(described, flags));
+  say(stderr, "auto, each with the policies that fit and take least time as predicted:\n{}\n",
+      planner::describe(asked, trials));
+  MGC_ASSIGN(chosen, planner::fastest(asked, trials).at("--memory " + layout.memory));
+  flags.layout = chosen.options;
+  return Status::ok();
+}
+
+// Adds to the refusal of a layout that does not fit near ones that do.
+Status withNeighbours(const CompileFlags &flags, const Status &refusal) {
+  if (isProgram(flags))
+    return refusal;
+  MGC_ASSIGN(described, readDescription(flags));
+  MGC_ASSIGN(layout, layoutOf(described, flags.layout));
+  say(stderr, "mgc: it does not fit into --memory {}; trying near layouts\n", layout.memory);
+  const planner::Asked asked = askedOf(described, flags);
+  const std::vector<planner::Trial> fitting = planner::tryNeighbours(asked, layout, maker(described, flags));
+  return errorf("{}\n{}", refusal.message(),
+                fitting.empty() ? "  no layout fits that has a higher --zero, --optimizer-cpu-offload, half of --mbs, "
+                                  "twice --tp or --pp, or two of these"
+                                : "  these fit, as predicted:\n" + planner::describe(asked, fitting));
+}
+
+struct Imported {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<int64_t> smaller; // batches whose plans stand next to its own
+};
+
+// The logical module of a model description or of a .mlir file, and the choices that were made, printed.
+Result<Imported> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
+  if (isProgram(flags)) {
+    if (frontend::isGiven(flags.layout) || !flags.facts.empty())
+      return errorf("{}: a program has its layout in it, and its model; flags of the layout are for model descriptions",
+                    flags.model);
+    if (!flags.rampup.empty())
+      return errorf("--rampup-batch-size: {}: a program has one batch; expected a model description", flags.model);
+    MGC_ASSIGN(parsed, parseProgram(context, flags));
+    MGC_TRY(prepare(*parsed, flags));
+    return Imported{std::move(parsed), {}};
+  }
+  MGC_ASSIGN(described, readDescription(flags));
+  MGC_ASSIGN(layout, layoutOf(described, flags.layout));
+  MGC_ASSIGN(smaller, smallerBatches(flags, layout.globalBatchSize));
+  for (const std::string &note : described.file.model.notes)
+    say(stderr, "mgc: {}\n", note);
+  say(stderr, "{}", frontend::describe(layout));
+  for (const std::string &warning : layout.warnings)
+    say(stderr, "mgc: {}\n", warning);
+  MGC_ASSIGN(module, moduleOf(context, described, layout, flags));
+  return Imported{std::move(module), std::move(smaller)};
 }
 
 void sayTuning(const tune::TuneReport &report) {
@@ -259,24 +347,17 @@ void sayWhatPairsLeaveOut(mlir::ModuleOp module, const plan::Plan &plan) {
         fmt::join(idle, " and "), idle.size() == 1 ? "does" : "do", plan.schedule);
 }
 
-Status compile(const CompileFlags &flags) {
+Status compile(const CompileFlags &asked) {
+  CompileFlags flags = asked;
   std::error_code ignored;
   if (std::filesystem::equivalent(flags.model, flags.output, ignored) &&
       !std::filesystem::is_directory(flags.output, ignored))
     return errorf("-o {}: is the model itself, expected another file", flags.output);
+  MGC_TRY(closeOptions(flags));
   mlir::MLIRContext context;
   context.loadDialect<MgDialect, mlir::func::FuncDialect>();
   MGC_ASSIGN(imported, importAny(context, flags));
   mlir::OwningOpRef<mlir::ModuleOp> module = std::move(imported.module);
-  MGC_TRY(verifyTarget(*module, flags));
-  if (!flags.rules.empty()) {
-    MGC_TRY(verifyUnread(*module, flags.from, kPlacementAttr, "--rules"));
-    MGC_TRY(frontend::setRules(*module, flags.rules));
-  }
-  if (!flags.fusion) {
-    MGC_TRY(verifyUnread(*module, flags.from, kNoFusionAttr, "--no-fusion"));
-    (*module)->setAttr(kNoFusionAttr, mlir::UnitAttr::get(&context));
-  }
   mlir::OwningOpRef<mlir::ModuleOp> evaluation;
   if (flags.evaluation) {
     MGC_TRY(verifyEvaluable(*module, flags));
@@ -302,7 +383,12 @@ Status compile(const CompileFlags &flags) {
     options.cpus = {flags.cpu};
   if (!flags.tuneThreads.empty())
     options.tune = [&](plan::Plan &plan) { return tuneFor(flags, plan); };
-  MGC_ASSIGN(plan, emitBundle(*module, flags.output, options));
+  std::optional<int64_t> leastBudget;
+  options.leastBudget = &leastBudget;
+  auto emitted = emitBundle(*module, flags.output, options);
+  if (!emitted.isOk())
+    return leastBudget ? withNeighbours(flags, emitted.status()) : emitted.status();
+  const plan::Plan plan = emitted.take();
   sayWhatPairsLeaveOut(*module, plan);
   sayMemory(plan);
   say(stderr, "plan in {}\n", flags.output);

@@ -45,11 +45,11 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
 
 } // namespace
 
-Result<AssembledPlan> assemble(ModuleOp module) {
-  MGC_ASSIGN(decisions, decide(module));
+Result<AssembledPlan> assemble(ModuleOp module, std::optional<int64_t> *leastBudget) {
+  MGC_ASSIGN(decisions, decide(module, leastBudget));
   AssembledPlan out;
   describeModel(module, out.plan);
-  out.plan.policiesAreCut = decisions.policiesAreCut;
+  out.plan.budget = std::move(decisions.budget);
   ProgramDecisions &programs = decisions.programs;
   for (const StageDecisions &stage : decisions.stages) {
     out.plan.stages.push_back(

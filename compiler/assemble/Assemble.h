@@ -11,6 +11,7 @@ struct AssembledPlan {
   KernelGraphs kernels;
 };
 
-Result<AssembledPlan> assemble(mlir::ModuleOp module);
+// leastBudget: where the error is that of --memory, the least that would do.
+Result<AssembledPlan> assemble(mlir::ModuleOp module, std::optional<int64_t> *leastBudget = nullptr);
 
 } // namespace mgc

@@ -80,13 +80,14 @@ void addChunks(const StageDecisions &stage, schedule::Problem &problem) {
 }
 
 // The scheduling problem that the chunks of all stages pose.
-Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDecisions> &stages,
-                                      const ProgramDecisions &programs) {
+Result<schedule::Problem> readProblem(const Decisions &decisions, const ProgramDecisions &programs) {
+  ModuleOp module = decisions.module;
+  const std::vector<StageDecisions> &stages = decisions.stages;
   const TrainingSettings &training = trainingOf(module);
   schedule::Problem problem;
   problem.schedule = training.schedule;
   problem.shape = shapeOf(module, int64_t(stages.size()));
-  problem.memory = training.scheduleMemory.value_or(1);
+  problem.memory = decisions.scheduleMemory.value_or(1);
   MGC_TRY(readOrders(module, problem));
   for (const StageDecisions &stage : stages)
     addChunks(stage, problem);
@@ -95,11 +96,13 @@ Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDe
     return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule, row.splitBackward);
   if (row.byTime)
     MGC_TRY(addTimes(module, stages, programs, problem));
+  if (row.byTime) // planned once
+    problem.orders = row.orders(problem);
   return problem;
 }
 
-Status scheduleStages(ModuleOp module, Decisions &decisions, const ProgramDecisions &programs) {
-  MGC_SET(decisions.problem, readProblem(module, decisions.stages, programs));
+Status scheduleStages(Decisions &decisions, const ProgramDecisions &programs) {
+  MGC_SET(decisions.problem, readProblem(decisions, programs));
   MGC_ASSIGN(solution, schedule::generatePeriodic(decisions.problem));
   for (auto [stage, schedule] : llvm::zip(decisions.stages, solution.stages))
     stage.schedule = std::move(schedule);
@@ -108,7 +111,7 @@ Status scheduleStages(ModuleOp module, Decisions &decisions, const ProgramDecisi
 
 // programs: those whose times a schedule may go by.
 Status placeStages(Decisions &decisions, const ProgramDecisions &programs) {
-  MGC_TRY(scheduleStages(decisions.module, decisions, programs).at("schedule"));
+  MGC_TRY(scheduleStages(decisions, programs).at("schedule"));
   for (StageDecisions &stage : decisions.stages)
     MGC_SET(stage.memory, placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames)
                               .at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));
@@ -165,18 +168,22 @@ Status addPrograms(const Decisions &decisions, const std::set<std::string> &used
 
 } // namespace
 
-Result<Decisions> decide(ModuleOp module) {
+Result<Decisions> decide(ModuleOp module, std::optional<int64_t> *leastBudget) {
   auto blocks = Blocks::read(module);
   if (failed(blocks))
     return errorf("the module's functions are not those of phase fuse");
-  Decisions decisions{module, std::move(*blocks), {}, {}, {}, false, {}};
+  Decisions decisions{module, std::move(*blocks), {}, {}, trainingOf(module).scheduleMemory, {}, {}, {}};
   decisions.stages = readStages(module, decisions.blocks);
   MGC_TRY(placeFrames(module, decisions.frames).at("memory"));
   const bool hasBudget = !trainingOf(module).memory.empty();
   ProgramDecisions all; // programs of all variants of blocks, where they are chosen by memory
   if (hasBudget) {
     MGC_TRY(addPrograms(decisions, allBlocks(decisions.blocks), all));
-    MGC_TRY(fitIntoMemory(decisions, all, [&](Decisions &tried) { return placeStages(tried, all); }).at("memory"));
+    std::optional<int64_t> ignored;
+    MGC_TRY(fitIntoMemory(
+                decisions, all, [&](Decisions &tried) { return placeStages(tried, all); },
+                leastBudget ? *leastBudget : ignored)
+                .at("memory"));
   }
   MGC_TRY(addPrograms(decisions, usedBlocks(decisions.stages), decisions.programs));
   for (const StageDecisions &stage : decisions.stages)

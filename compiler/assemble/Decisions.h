@@ -30,13 +30,15 @@ struct Decisions {
   Blocks blocks; // chunks point into them
   Frames frames;
   ProgramDecisions programs;
-  schedule::Problem problem;   // the schedules of the stages are its solution
-  bool policiesAreCut = false; // plan::Plan::policiesAreCut
+  std::optional<double> scheduleMemory; // as mg.training has it, or where it has none what --memory chose
+  schedule::Problem problem;            // the schedules of the stages are its solution
+  plan::PlanBudget budget;
   std::vector<StageDecisions> stages;
 };
 
 // Error: no such schedule, one that does not take the shape or the functions that grad built, sizes that 64 bits do not
 // hold.
-Result<Decisions> decide(mlir::ModuleOp module);
+// leastBudget: where the error is that of --memory, the least that would do.
+Result<Decisions> decide(mlir::ModuleOp module, std::optional<int64_t> *leastBudget = nullptr);
 
 } // namespace mgc

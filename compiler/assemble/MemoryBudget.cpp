@@ -17,6 +17,12 @@ namespace {
 using schedule::BufferKind;
 
 constexpr int64_t kMostRounds = 16;
+constexpr int64_t kMostPlans = 3; // times that a schedule is planned by the times of its policies
+constexpr int64_t kCurveSteps = 8;
+constexpr double kLeastGain = 0.9995; // seconds of a point of the curve, as a part of those of the one before
+constexpr double kScheduleMemories[] = {0.5, 0.75, 1, 1.5, 2};
+constexpr budget::Limits kCurveLimits{.points = 64, .slotSizes = 8, .combined = 256, .choices = 64};
+constexpr int64_t kNoBound = int64_t(1) << 62;
 constexpr int64_t kMostTasks = int64_t(1) << 20; // tasks of all steps that the search times
 
 // The instances of a base block in a chunk, and the variants among which they choose.
@@ -67,26 +73,96 @@ public:
   Fitter(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place)
       : decisions_(decisions), programs_(programs), place_(place), training_(trainingOf(decisions.module)) {}
 
-  Status run() {
+  Status run(std::optional<int64_t> &leastBudget) {
     MGC_TRY(readBudget());
     MGC_SET(times_, ProgramSeconds::of(decisions_.module, programs_));
     for (const StageDecisions &stage : decisions_.stages)
       addClasses(stage);
-    MGC_TRY(place_(decisions_));
-    describeStages();
-    bounds_.assign(stages_.size(), budget_);
-    for (int64_t round = 0; round <= kMostRounds; ++round) {
-      MGC_TRY(choose(round == kMostRounds));
-      MGC_TRY(place_(decisions_));
-      if (!exceeds())
-        return Status::ok();
-      if (!lowerBounds())
-        break;
+    const std::vector<StageDecisions> standard = decisions_.stages;
+    for (const std::optional<double> memory : scheduleMemories()) {
+      decisions_.stages = standard;
+      decisions_.scheduleMemory = memory;
+      MGC_TRY(fitInto());
+      MGC_TRY(addCurve());
     }
-    return refuse();
+    if (!best_) {
+      leastBudget = excess_->bytes;
+      return refuse();
+    }
+    decisions_.stages = std::move(best_->stages);
+    decisions_.problem = std::move(best_->problem);
+    decisions_.scheduleMemory = best_->scheduleMemory;
+    decisions_.budget = describeChoice();
+    return Status::ok();
   }
 
 private:
+  // Decisions that fit.
+  struct Fit {
+    double seconds = 0; // all microbatches' tasks
+    std::vector<StageDecisions> stages;
+    schedule::Problem problem;
+    std::optional<double> scheduleMemory;
+  };
+
+  bool isByTime() const {
+    return training_.scheduleText.empty() && llvm::any_of(schedule::schedules(), [&](const schedule::ScheduleRow &row) {
+             return row.byTime && row.name == training_.schedule;
+           });
+  }
+  // Caps that are tried on what a stage keeps.
+  std::vector<std::optional<double>> scheduleMemories() const {
+    if (!isByTime() || training_.scheduleMemory)
+      return {training_.scheduleMemory};
+    return std::vector<std::optional<double>>(std::begin(kScheduleMemories), std::end(kScheduleMemories));
+  }
+
+  // Chooses under the orders of the schedule. Where these follow the times of what was chosen, until it is chosen again.
+  Status fitInto() {
+    MGC_TRY(place_(decisions_));
+    std::vector<Counts> before;
+    for (int64_t plan = 0; plan < kMostPlans; ++plan) {
+      describeStages();
+      MGC_ASSIGN(fits, fitPolicies());
+      if (!fits)
+        return Status::ok();
+      if (!isByTime() || counts_ == before)
+        return Status::ok();
+      before = counts_;
+    }
+    isCut_ = true;
+    return Status::ok();
+  }
+
+  // Chooses until what was chosen fits as it is placed.
+  Result<bool> fitPolicies() {
+    bounds_.assign(stages_.size(), budget_);
+    for (int64_t round = 0; round <= kMostRounds; ++round) {
+      const bool isLast = round == kMostRounds;
+      isCut_ |= isLast;
+      MGC_ASSIGN(least, choose(isLast));
+      if (round == 0) // later ones have what of its choices did not fit as it was placed left out
+        least_ = std::min(least_, least);
+      MGC_TRY(place_(decisions_));
+      if (!exceeds()) {
+        MGC_TRY(keep());
+        return true;
+      }
+      noteExcess();
+      if (!lowerBounds())
+        break;
+    }
+    return false;
+  }
+
+  Status keep() {
+    MGC_ASSIGN(timer, PolicyTimer::of(decisions_, times_));
+    const double seconds = timer.stepSeconds({});
+    if (!best_ || seconds < best_->seconds)
+      best_ = Fit{seconds, decisions_.stages, decisions_.problem, decisions_.scheduleMemory};
+    return Status::ok();
+  }
+
   Status readBudget() {
     MGC_ASSIGN(size, parseMemorySize(training_.memory));
     budget_ = size.bytes;
@@ -142,8 +218,9 @@ private:
   }
 
   // --- Stages
-  // As the stages are placed now, with the standard policy everywhere.
+  // As the stages are placed now.
   void describeStages() {
+    stages_.clear();
     for (auto [s, stage] : llvm::enumerate(decisions_.stages))
       stages_.push_back(describe(stage, classes_[s]));
   }
@@ -157,7 +234,7 @@ private:
       for (const Instance &instance : layout.instances())
         addTo(chunk.seconds, secondsOf(*instance.block), 1);
       for (const LayerClass &layers : classes[c])
-        addLayers(layers, hasPairs(stage), chunk);
+        addLayers(layers, layout, hasPairs(stage), chunk);
       out.chunks.push_back(std::move(chunk));
     }
     for (bool sharesKept : {false, true})
@@ -228,46 +305,49 @@ private:
   // Where runs are paired forward has a frame of its own.
   static bool hasPairs(const StageDecisions &stage) { return stage.memory.twice == StageMemory::Twice::forPairs; }
 
-  // Takes what the class has in the first of its variants out of what the chunk has without choice.
-  void addLayers(const LayerClass &layers, bool hasPairs, budget::ChunkLayers &chunk) const {
+  // Takes what the class has now out of what the chunk has without choice.
+  void addLayers(const LayerClass &layers, const ChunkLayout &layout, bool hasPairs, budget::ChunkLayers &chunk) const {
     budget::Layers out{int64_t(layers.instances.size()), {}};
     for (const ModelBlock *variant : layers.variants)
       out.options.push_back(optionOf(*variant, hasPairs));
-    const budget::Option &standard = out.options.front();
-    chunk.kept -= out.count * standard.kept;
-    chunk.split -= out.count * standard.split;
-    addTo(chunk.seconds, standard.seconds, -double(out.count));
+    for (size_t instance : layers.instances) {
+      const ModelBlock &now = *layout.instances()[instance].block;
+      chunk.kept -= ChunkLayout::keptBytes(now);
+      chunk.split -= ChunkLayout::splitBytes(now);
+      addTo(chunk.seconds, secondsOf(now), -1);
+    }
     chunk.layers.push_back(std::move(out));
   }
 
   // --- Choices
   // Where nothing is within the bound of a stage, and at last where a bound was lowered, its smallest choice.
-  Status choose(bool isLast) {
+  // No choice within the bounds takes less than the seconds that are returned.
+  Result<double> choose(bool isLast) {
     std::vector<std::vector<budget::StageChoice>> choices;
     isSmallest_.assign(stages_.size(), false);
     for (size_t s = 0; s < stages_.size(); ++s) {
-      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], decisions_.policiesAreCut));
+      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_));
       if (choices.back().empty() || (isLast && bounds_[s] < budget_)) {
         choices.back() = {budget::smallest(stages_[s])};
         isSmallest_[s] = true;
       }
     }
-    const bool areGiven = llvm::all_of(choices, [](const auto &ofStage) { return ofStage.size() == 1; });
-    budget::Selection selection{std::vector<size_t>(choices.size(), 0)};
-    if (!areGiven) {
-      const int64_t tasks = 3 * training_.microbatches * int64_t(stages_.size()) * training_.virtualStages;
-      MGC_ASSIGN(timer, PolicyTimer::of(decisions_, times_));
-      selection = budget::select(
-          choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); },
-          std::max<int64_t>(16, kMostTasks / std::max<int64_t>(1, tasks)));
-      decisions_.policiesAreCut |= selection.isCut;
-    }
+    MGC_ASSIGN(timer, PolicyTimer::of(decisions_, times_));
+    const budget::Selection selection =
+        budget::select(choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); }, mostTried(kMostTasks));
     chosen_.clear();
+    counts_.clear();
     for (size_t s = 0; s < stages_.size(); ++s) {
       chosen_.push_back(choices[s][selection.choices[s]].bytes);
+      counts_.push_back(choices[s][selection.choices[s]].counts);
       apply(s, choices[s][selection.choices[s]]);
     }
-    return Status::ok();
+    return selection.least;
+  }
+
+  int64_t mostTried(int64_t mostTasks) const {
+    const int64_t tasks = 3 * training_.microbatches * int64_t(stages_.size()) * training_.virtualStages;
+    return std::max<int64_t>(16, mostTasks / std::max<int64_t>(1, tasks));
   }
 
   // The first layers of a class keep least.
@@ -291,17 +371,22 @@ private:
     stage.firstGathers = FirstGathers(stage.op, stage.chunks);
   }
 
-  // As the stages are placed now: with what recomputes most where something does not fit.
-  Status refuse() const {
+  // The least that the stage with most has taken so far.
+  void noteExcess() {
     const auto takesMost = llvm::max_element(decisions_.stages, [](const StageDecisions &a, const StageDecisions &b) {
       return a.memory.bytes < b.memory.bytes;
     });
-    const int64_t most = takesMost->memory.bytes;
+    if (!excess_ || takesMost->memory.bytes < excess_->bytes)
+      excess_ = Excess{takesMost - decisions_.stages.begin(), takesMost->memory.bytes};
+  }
+
+  Status refuse() const {
+    const auto [stage, most] = *excess_;
     return errorf(
         "stage {} takes {} bytes with what recomputes most, {} more than the {} of --memory {}\n  possible: --memory "
         "{}, or less for a rank: more of --tp, --pp, --cp or, with data ranks, of --zero; a smaller --mbs or "
         "--loss-tile",
-        takesMost - decisions_.stages.begin(), most, most - budget_, budget_, training_.memory, most);
+        stage, most, most - budget_, budget_, training_.memory, most);
   }
 
   bool exceeds(const StageDecisions &stage) const { return stage.memory.bytes > budget_; }
@@ -321,6 +406,80 @@ private:
     return areAllLowered;
   }
 
+  // --- The choice, described
+  // The least seconds that a short search finds in some budgets, from the smallest to that of what takes least time, under the
+  // orders of now.
+  Status addCurve() {
+    bool isCut = false; // says nothing here
+    int64_t least = 0, most = 0;
+    for (const budget::StageLayers &stage : stages_) {
+      least = std::max(least, budget::smallest(stage).bytes);
+      most = std::max(most, budget::choicesOf(stage, kNoBound, isCut, kCurveLimits).front().bytes);
+    }
+    MGC_ASSIGN(timer, PolicyTimer::of(decisions_, times_));
+    for (int64_t step = 0; step <= kCurveSteps; ++step) {
+      const int64_t bytes = least + (most - least) * step / kCurveSteps;
+      std::vector<std::vector<budget::StageChoice>> choices;
+      for (const budget::StageLayers &stage : stages_)
+        choices.push_back(budget::choicesOf(stage, bytes, isCut, kCurveLimits));
+      if (llvm::any_of(choices, [](const auto &ofStage) { return ofStage.empty(); }))
+        continue;
+      const budget::Selection selection = budget::select(
+          choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); },
+          mostTried(kMostTasks / kCurveSteps));
+      int64_t taken = 0;
+      for (size_t s = 0; s < choices.size(); ++s)
+        taken = std::max(taken, choices[s][selection.choices[s]].bytes);
+      curve_.push_back({taken, selection.seconds});
+    }
+    return Status::ok();
+  }
+
+  plan::PlanBudget describeChoice() {
+    plan::PlanBudget out{budget_, best_->seconds, isCut_ ? 0 : std::min(least_, best_->seconds), {}, {}};
+    std::set<std::string> known;
+    for (const auto &ofStage : classes_)
+      for (const auto &ofChunk : ofStage)
+        for (const LayerClass &layers : ofChunk)
+          if (known.insert(layers.variants.front()->base).second)
+            for (const ModelBlock *variant : layers.variants)
+              out.policies.push_back(describePolicy(*variant));
+    llvm::stable_sort(out.policies, [](const auto &a, const auto &b) {
+      return a.block != b.block ? a.block < b.block : a.kept + a.split > b.kept + b.split;
+    });
+    int64_t bytes = 0;
+    for (const StageDecisions &stage : decisions_.stages)
+      bytes = std::max(bytes, stage.memory.bytes);
+    llvm::erase_if(curve_, [&](const plan::PlanBudget::Point &point) { // the plan itself, summed up otherwise
+      return std::abs(point.seconds / best_->seconds - 1) < 1e-9;
+    });
+    curve_.push_back({bytes, best_->seconds});
+    llvm::sort(curve_, [](const auto &a, const auto &b) {
+      return std::pair(a.bytes, a.seconds) < std::pair(b.bytes, b.seconds);
+    });
+    for (const plan::PlanBudget::Point &point : curve_) // the larger and hardly faster are no choice
+      if (out.curve.empty() ||
+          (point.bytes > out.curve.back().bytes &&
+           point.seconds < (point.seconds == out.seconds ? 1 : kLeastGain) * out.curve.back().seconds))
+        out.curve.push_back(point);
+    return out;
+  }
+
+  plan::PlanBudget::Policy describePolicy(const ModelBlock &variant) const {
+    plan::PlanBudget::Policy out{
+        variant.base, variant.policy, ChunkLayout::keptBytes(variant), ChunkLayout::splitBytes(variant), 0, 0};
+    for (const BlockFunction *function : variant.functions()) {
+      out.frame = std::max(out.frame, frameOf(*function));
+      out.seconds += times_.of(*function);
+    }
+    return out;
+  }
+
+  using Counts = std::vector<std::vector<std::vector<int64_t>>>; // budget::StageChoice::counts
+  struct Excess {
+    int64_t stage = 0, bytes = 0;
+  };
+
   Decisions &decisions_;
   const ProgramDecisions &programs_;
   const PlaceStages place_;
@@ -330,13 +489,20 @@ private:
   std::vector<std::vector<std::vector<LayerClass>>> classes_; // by stage and chunk
   std::vector<budget::StageLayers> stages_;
   std::vector<int64_t> bounds_, chosen_; // by stage: bytes that are allowed, and those of the choice
+  std::vector<Counts> counts_;           // by stage: those of the choice
   std::vector<bool> isSmallest_;         // by stage: the choice
+  bool isCut_ = false;
+  double least_ = INFINITY; // seconds: no choice takes less, for all orders that were tried
+  std::vector<plan::PlanBudget::Point> curve_;
+  std::optional<Fit> best_;
+  std::optional<Excess> excess_;
 };
 
 } // namespace
 
-Status fitIntoMemory(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place) {
-  return Fitter(decisions, programs, place).run();
+Status fitIntoMemory(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place,
+                     std::optional<int64_t> &leastBudget) {
+  return Fitter(decisions, programs, place).run(leastBudget);
 }
 
 } // namespace mgc

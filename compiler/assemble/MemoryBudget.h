@@ -13,7 +13,8 @@ namespace mgc {
 // Places all stages of the decisions: schedule and memory.
 using PlaceStages = llvm::function_ref<Status(Decisions &)>;
 // programs: of all functions of all variants.
-// Error: the least that a stage takes is more than the budget; which stage, by how much.
-Status fitIntoMemory(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place);
+// Error: the least that a stage takes is more than the budget; which stage, by how much. leastBudget is set to the least that would do.
+Status fitIntoMemory(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place,
+                     std::optional<int64_t> &leastBudget);
 
 } // namespace mgc

@@ -115,7 +115,7 @@ Status makeFolders(const std::filesystem::path &directory) {
 // Until the new plan is proven, one that was in the folder stays as it is.
 Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &directory, const EmitOptions &options,
                               Descriptor &lock) {
-  MGC_ASSIGN(assembled, assemble(module));
+  MGC_ASSIGN(assembled, assemble(module, options.leastBudget));
   Emitter emitter(module, std::move(assembled));
   MGC_TRY(makeFolders(directory));
   MGC_SET(

@@ -18,9 +18,10 @@ std::vector<std::string> targets();
 struct EmitOptions {
   // CPUs that row kernels are compiled for where the target is cpu, as rowgen::CpuTarget; at most one per level.
   std::vector<std::string> cpus = {"x86-64-v3", "x86-64-v4"};
-  int threads = 0;                                    // compiling; 0: all cores
-  bool force = false;                                 // replaces a plan.json that is none of ours
-  std::string *kernelText = nullptr;                  // if set: the row kernels' MLIR
+  int threads = 0;                               // compiling; 0: all cores
+  bool force = false;                            // replaces a plan.json that is none of ours
+  std::optional<int64_t> *leastBudget = nullptr; // if set, and the error is that of --memory: the least that would do
+  std::string *kernelText = nullptr;             // if set: the row kernels' MLIR
   std::function<Status(plan::Plan &)> tune = nullptr; // if set: called before kernels are compiled
 };
 

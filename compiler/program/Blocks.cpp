@@ -260,9 +260,11 @@ LogicalResult Blocks::add(func::FuncOp function) {
   block.name = name.str();
   if (*task == plan::Task::forward) {
     auto base = function->getAttrOfType<StringAttr>(kVariantAttr),
-         stack = function->getAttrOfType<StringAttr>(kStackAttr);
+         stack = function->getAttrOfType<StringAttr>(kStackAttr),
+         policy = function->getAttrOfType<StringAttr>(kPolicyAttr);
     block.base = (base ? base : name).str();
     block.stack = stack ? stack.str() : "";
+    block.policy = policy ? policy.str() : "";
   }
   auto read = readArguments(function);
   if (failed(read))

@@ -52,8 +52,9 @@ struct BlockFunction {
 
 struct ModelBlock {
   std::string name;
-  std::string base;  // the block that instances name; it is another one's of a variant (kVariantAttr)
-  std::string stack; // kStackAttr; empty: it is no layer
+  std::string base;   // the block that instances name; it is another one's of a variant (kVariantAttr)
+  std::string stack;  // kStackAttr; empty: it is no layer
+  std::string policy; // kPolicyAttr
   BlockFunction forward, backward, input, weight;       // backward, or input and weight; a loss has no weight
   std::vector<int64_t> activations;                     // numbers of forward's arguments
   std::vector<int64_t> differentiated;                  // the activations with gradients

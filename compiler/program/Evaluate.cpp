@@ -46,6 +46,7 @@ struct EvaluatePass : mgc::impl::EvaluateBase<EvaluatePass> {
     training.reshardsAfterForward = true;
     training.recompute = RecomputeGranularity::standard;
     training.memory.clear();
+    training.choosesLossTile = false;
     module->setAttr(kTrainingAttr, TrainingAttr::get(&getContext(), training));
     for (auto block : module.getOps<func::FuncOp>()) {
       for (unsigned i = 0; i < block.getNumArguments(); ++i)

@@ -25,7 +25,7 @@ int64_t bytesOfPart(BucketOp bucket, const BucketTypes &types) {
 static std::vector<UpdatePieces> piecesOf(int64_t onHost, int64_t all, int64_t bytesOfPart) {
   const int64_t most = std::max<int64_t>(kStagingBytes / bytesOfPart, 1);
   const int64_t least = std::max(divideUp(onHost, most), std::min(onHost, kLeastPieces));
-  const int64_t parts = divideUp(onHost, least), count = onHost / parts, rest = onHost % parts;
+  const int64_t parts = onHost / least, count = onHost / parts, rest = onHost % parts;
   std::vector<UpdatePieces> pieces = {{0, parts, count, true}};
   if (rest > 0)
     pieces.push_back({count * parts, rest, 1, true});

@@ -12,6 +12,7 @@ namespace mgc {
 // 4. each gradient is completed once, by changes of its layout alone, in the order of StepBuilder.h (step_c4)
 // 7. clear gives zeros; accumulate adds a unit's gradient, of which only the layout changes, to its slice; gather gives the unit's
 //    values, of whose slices only the layout changes (step_c7)
+// 8. the pieces of a bucket's update are those that optimizer_offload_fraction gives it, and bind its states (step_c8)
 // Until ops stand in kernels:
 // 5. a result of the step is the sum of what blocks have added to it, and the norm one of the squares of each complete gradient,
 //    a tied one's on the first of its stages; the factor is made of it, the tokens and the clip (step_c5)

@@ -17,6 +17,8 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace mgc {
@@ -35,6 +37,18 @@ constexpr int64_t kMostParts = 1024; // each has its own instructions in the pla
 class LossTiler {
 public:
   LossTiler(func::FuncOp function, int64_t tokens) : body_(function.getBody().front()), tokens_(tokens) {}
+
+  // All that there are; 0: there are no logits.
+  int64_t tokens() {
+    const SmallVector<Value> logits = findLogits();
+    return logits.empty() ? 0 : ShapedType::getNumElements(tensorOf(logits.front()).getShape().drop_back());
+  }
+
+  // Into how many parts run() divides.
+  int64_t parts() {
+    SmallVector<Value> logits = findLogits();
+    return !logits.empty() && chooseParts(logits.front()) ? count_ : 1;
+  }
 
   void run() {
     SmallVector<Value> logits = findLogits();
@@ -165,16 +179,57 @@ private:
   llvm::DenseSet<Operation *> behind_; // depends on an op of the tile, or is one
 };
 
+// All tokens at once, and parts of those that loss_tile has at once: among these --memory chooses.
+constexpr int64_t kVariantShares[] = {2, 4, 8};
+
 struct TilePass : mgc::impl::TileBase<TilePass> {
+  static void tile(func::FuncOp function, int64_t tokens) {
+    if (tokens > 0)
+      LossTiler(function, tokens).run();
+  }
+
+  // A variant of the block for each number of parts that another number of tokens makes.
+  static void addVariants(const ModelBlock &block, const BlockFunction &loss, const TrainingSettings &training) {
+    const int64_t all = LossTiler(loss.function, 0).tokens();
+    const int64_t most = training.lossTile > 0 ? std::min(training.lossTile, all) : all;
+    SmallVector<int64_t> choices = {0};
+    for (int64_t share : kVariantShares)
+      if (most / share > 0)
+        choices.push_back(most / share);
+    const auto partsOf = [&](int64_t tokens) { return tokens > 0 ? LossTiler(loss.function, tokens).parts() : 1; };
+    std::set<int64_t> known = {partsOf(training.lossTile)};
+    for (int64_t tokens : choices)
+      if (known.insert(partsOf(tokens)).second)
+        addVariant(block, tokens);
+  }
+
+  static void addVariant(const ModelBlock &block, int64_t tokens) {
+    const std::string name = fmt::format("{}.tile{}", block.name, tokens);
+    for (const BlockFunction *own : block.functions()) {
+      func::FuncOp of = own->function;
+      OpBuilder builder(of);
+      auto function = cast<func::FuncOp>(builder.clone(*of));
+      function.setName(functionName(name, *taskOf(of)));
+      function->setAttr(kBlockAttr, builder.getStringAttr(name));
+      function->setAttr(kVariantAttr, builder.getStringAttr(block.name));
+      function->setAttr(kPolicyAttr, builder.getStringAttr(fmt::format("loss-tile {}", tokens)));
+      if (own == block.lossFunction())
+        tile(function, tokens);
+    }
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto blocks = Blocks::read(module);
     if (failed(blocks))
       return signalPassFailure();
-    int64_t tokens = trainingOf(module).lossTile;
+    const TrainingSettings &training = trainingOf(module);
     for (const auto &[name, block] : *blocks)
-      if (const BlockFunction *loss = block.lossFunction(); loss && tokens > 0)
-        LossTiler(loss->function, tokens).run();
+      if (const BlockFunction *loss = block.lossFunction()) {
+        if (training.choosesLossTile && blocks->variantsOf(block).size() == 1) // a layer with a loss chooses its policy
+          addVariants(block, *loss, training);
+        tile(loss->function, training.lossTile);
+      }
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "tile"));
   }
 };

@@ -135,16 +135,18 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
     - sizes, 0 where unknown: `sequence_length`, `micro_batch_size` (of a data rank), `global_batch_size`,
       `vocabulary` without padding; `encoder_seq_length`: 0 without an encoder. `microbatches`: 1
     - the pipeline: `schedule`: "", `virtual_stages`: 1, `chunks_in_v`: false, `split_backward`: false; `schedule_text`
-      of a schedule that a file gave, `schedule_memory` (a number) of one that is planned and `machine`, the name or
-      the description of the machine whose times it is planned by (docs/adding-a-schedule.md)
+      of a schedule that a file gave, `schedule_memory` (a number) of one that is planned, where `memory` does
+      not choose it, and `machine`, the name or the description of the machine whose times it is planned by
+      (docs/adding-a-schedule.md)
     - memory and ranks: `zero`: 0, `shards_outer`: false, `reshards_after_forward`: true,
       `overlaps_grad_reduce`: false (of units), `overlaps_param_gather`: false, `bucket_elements`: 0, `loss_tile`: 0,
-      `sequence_parallel`: false
+      `chooses_loss_tile`: false, `sequence_parallel`: false
     - what backward recomputes (dialects/mg/training/RecomputeWords.h): `recompute_granularity`: "standard", "none",
       "selective" with `recompute_modules`, or "full" with `recompute_method`, "uniform" or "block", and
-      `recompute_num_layers`: 0; or `memory`: "", the bytes of a rank by which each layer's policy is chosen
-    - the update: `optimizer`: "adamw" (plan/Optimizers.h); `optimizer_offload_fraction`: 0, the part of masters and
-      optimizer states that is on the host, and `host_memory`: "", the bytes that a rank may take of it
+      `recompute_num_layers`: 0; or `memory`: "", the bytes of a rank by which each layer's policy is chosen,
+      with `chooses_loss_tile` also how many tokens have logits at once
+    - the update: `optimizer`: "adamw" (plan/Optimizers.h); `optimizer_offload_fraction`: 0.0, the part of the bytes of
+      masters and optimizer states that is on the host, of which a rank takes at most `host_memory`: "", any
     - types: `dtype` of parameters and activations, `gradient_dtype` of parameters' gradients: f32 or bf16, f32 by
       default; `fp32_residual_connection`: false
     - context parallelism: `context_types`, a list of the `mg.tag` of attention in each layer; `zigzag`: 1, the order of

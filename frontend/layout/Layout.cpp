@@ -33,6 +33,13 @@ int64_t Layout::paddedVocabulary(const ModelDescription &model) const {
 
 plan::Mesh Layout::mesh() const { return plan::refine(views()).take(); }
 
+std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention, int64_t tp) {
+  int64_t tpGroups = std::gcd(attention.groups, tp), tpQueries = tp / tpGroups;
+  if ((attention.heads / attention.groups) % tpQueries != 0)
+    return std::nullopt;
+  return std::pair(tpGroups, tpQueries);
+}
+
 std::string describe(const Layout &layout) {
   std::string lines;
   for (const Choice &choice : layout.choices)

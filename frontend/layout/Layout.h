@@ -7,8 +7,12 @@
 #include "plan/mesh/MeshViews.h"
 
 #include <functional>
+#include <limits>
 
 namespace mgc::frontend {
+
+// A number that is left to `mgc compile --memory`: of options that have orAuto.
+inline constexpr int64_t kAuto = std::numeric_limits<int64_t>::min();
 
 struct LayoutOptions { // the options that were given
   std::optional<int64_t> ep = {}, etp = {};
@@ -26,7 +30,7 @@ struct LayoutOptions { // the options that were given
   std::optional<std::string> recomputeGranularity = {}, recomputeMethod = {}, memory = {};
   std::optional<bool> optimizerOffload = {};
   std::optional<double> offloadFraction = {};
-  std::optional<std::string> hostMemory = {};
+  std::optional<std::string> hostMemory = {}, offload = {}; // offload: kOffloadGiven or kOffloadAuto
   std::optional<int64_t> recomputeLayers = {};
   std::optional<std::vector<std::string>> recomputeModules = {};
   std::optional<int64_t> laterTokens = {};
@@ -56,7 +60,8 @@ struct ScheduleInfo {
 };
 
 inline constexpr std::string_view kShardsOuter = "optim"; // a word of --outer-dp-sharding-strategy
-inline constexpr std::string_view kAdam = "adam";         // adamw, in command lines of Megatron-LM
+inline constexpr std::string_view kOffloadGiven = "given", kOffloadAuto = "auto"; // words of --offload
+inline constexpr std::string_view kAdam = "adam"; // adamw, in command lines of Megatron-LM
 
 // A row of the caller's table of machines.
 struct MachineInfo {

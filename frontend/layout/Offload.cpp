@@ -18,6 +18,11 @@ bool offloadNeedsSlices(const Layout &layout) {
 void resolveOffload(const LayoutOptions &asked, Layout &layout, Problems &problems) {
   const std::string &flag = flagOf(&LayoutOptions::optimizerOffload);
   const std::string &fraction = flagOf(&LayoutOptions::offloadFraction), &budget = flagOf(&LayoutOptions::hostMemory);
+  if (asked.offload == kOffloadAuto) { // with --memory it has been settled
+    const std::string &offload = flagOf(&LayoutOptions::offload), &memory = flagOf(&LayoutOptions::memory);
+    problems.add("{} auto without {}: less of it takes more time", offload, memory);
+    problems.hint("possible: {} 90% with it, or {}", memory, flag);
+  }
   if (!asked.optimizerOffload.value_or(false)) {
     for (const auto &[isGiven, of] :
          {std::pair(asked.offloadFraction.has_value(), &fraction), std::pair(asked.hostMemory.has_value(), &budget)})
@@ -50,6 +55,7 @@ void resolveOffload(const LayoutOptions &asked, Layout &layout, Problems &proble
 }
 
 void setNearestOffload(const Layout &layout, LayoutOptions &options) {
+  options.offload.reset();
   if (isOnCpu(layout))
     options.optimizerOffload.reset();
   if (!options.optimizerOffload.value_or(false))

@@ -41,6 +41,7 @@ std::vector<std::string> outerStrategies(const Supported &) { return {"no_shard"
 template <typename Word> std::vector<std::string> wordsOf() {
   return {plan::enumNames<Word>.begin(), plan::enumNames<Word>.end()};
 }
+std::vector<std::string> offloads(const Supported &) { return {std::string(kOffloadGiven), std::string(kOffloadAuto)}; }
 std::vector<std::string> granularities(const Supported &) { return {"selective", "full"}; }
 std::vector<std::string> methods(const Supported &) { return wordsOf<RecomputeMethod>(); }
 std::vector<std::string> modules(const Supported &) { return recomputeModuleNames(); }
@@ -188,9 +189,12 @@ std::vector<LayoutOption> makeOptions() {
        .most = 3,
        .help =
            "0: replicated optimizer; 1: distributed optimizer (ZeRO-1); 2: gradients are too (ZeRO-2); 3: parameters "
-           "are too (ZeRO-3, fully sharded)",
+           "are too (ZeRO-3, fully sharded); auto, with --memory: the level, and the way to keep values and the "
+           "instances where "
+           "they are not given, that take least time",
        .chosen = 0,
        .reason = "optimizer state on every replica unless asked for",
+       .orAuto = true,
        .training = &Layout::zero},
       {.flag = "--num-distributed-optimizer-instances",
        .field = &Options::instances,
@@ -243,7 +247,8 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::machine,
        .words = machineNames,
        .orFile = ", or a file: its path has a dot or a slash, or is there",
-       .help = "With --schedule auto: the machine whose times it plans by; a file that describes it, or a name",
+       .help =
+           "With --schedule auto or --memory: the machine whose times it plans by; a file that describes it, or a name",
        .standard = "the first for --target",
        .reason = ""},
       {.flag = "--dtype",
@@ -430,11 +435,18 @@ std::vector<LayoutOption> makeOptions() {
        .standard = "1",
        .reason = "all of them",
        .training = &Layout::optimizerOffload},
+      {.flag = "--offload",
+       .field = &Options::offload,
+       .words = offloads,
+       .help =
+           "With --memory, on GPUs: auto chooses between none and each quarter of --optimizer-offload-fraction, within "
+           "--host-memory",
+       .reason = "by --optimizer-cpu-offload"},
       {.flag = "--host-memory",
        .field = &Options::hostMemory,
-       .help =
-           "With --optimizer-cpu-offload: the most memory of the host that a rank may take (64GB, 22GiB), or a part "
-           "of what the machine has for each device (90%)",
+       .help = "With --optimizer-cpu-offload or --offload auto: the most memory of the host that a rank may take "
+               "(64GB, 22GiB), or a part "
+               "of what the machine has for each device (90%)",
        .standard = "none",
        .reason = "any",
        .training = &Layout::hostMemory},
@@ -557,47 +569,6 @@ const std::vector<OptionWords> &optionWords() {
                                                   {"no_shard", "optim", "optim_grads", "optim_grads_params"},
                                                   {"--use-megatron-fsdp", "--use-custom-fsdp"}}};
   return words;
-}
-
-bool isGiven(const LayoutOptions &options) {
-  return std::ranges::any_of(layoutOptions(), [&](const LayoutOption &option) {
-    return std::visit([&](auto field) { return (options.*field).has_value(); }, option.field);
-  });
-}
-
-LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) {
-  for (const LayoutOption &option : layoutOptions())
-    std::visit(
-        [&](auto field) {
-          if (!(flags.*field))
-            flags.*field = defaults.*field;
-        },
-        option.field);
-  return flags;
-}
-
-static std::string spelled(const LayoutOption &option, bool value) { return value ? option.flag : option.negation(); }
-static std::string spelled(const LayoutOption &option, const std::vector<int64_t> &values) {
-  return fmt::format("{} {}", option.flag, fmt::join(values, " "));
-}
-static std::string spelled(const LayoutOption &option, const std::vector<std::string> &values) {
-  return fmt::format("{} {}", option.flag, fmt::join(values, ","));
-}
-template <typename T> static std::string spelled(const LayoutOption &option, const T &value) {
-  return fmt::format("{} {}", option.flag, value);
-}
-
-std::string flagsOf(const LayoutOptions &options) {
-  std::vector<std::string> texts;
-  for (const LayoutOption &option : layoutOptions())
-    std::visit(
-        [&](auto field) {
-          if (const auto &value = options.*field)
-            texts.push_back(spelled(option, *value));
-        },
-        option.field);
-  std::erase(texts, ""); // a switch that is off, and is so anyway
-  return fmt::format("{}", fmt::join(texts, " "));
 }
 
 } // namespace mgc::frontend

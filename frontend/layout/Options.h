@@ -44,6 +44,7 @@ struct LayoutOption {
   std::string standard = {};          // the default otherwise, for people
   std::string reason = {};            // why it is taken, where the row knows
   bool hasNegation = false;           // a switch that has --no-.. too
+  bool orAuto = false;                // a number that may be kAuto, written "auto"
   ResolvedField training = {};        // the field of mg.training
   ResolvedField ofBlocks = {}; // the same of a field that blocks are made with and no pass reads; its name is key()
 
@@ -84,5 +85,7 @@ bool isGiven(const LayoutOptions &options);
 LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults);
 // "--tp 2 --sp": all that is given.
 std::string flagsOf(const LayoutOptions &options);
+// The same of what is given and is not in `before`.
+std::string changedFlags(const LayoutOptions &before, const LayoutOptions &options);
 
 } // namespace mgc::frontend

@@ -9,6 +9,7 @@
 #include "frontend/layout/Offload.h"
 #include "frontend/layout/Options.h"
 #include "frontend/layout/Recomputation.h"
+#include "frontend/layout/UnknownWords.h"
 #include "plan/Optimizers.h"
 #include "runtime/base/Rounding.h"
 #include <algorithm>
@@ -18,10 +19,6 @@
 namespace mgc::frontend {
 
 namespace {
-
-std::string refusalOf(const LayoutOption &option, const std::string &word) {
-  return option.whyNot && !option.whyNot(word).empty() ? option.whyNot(word) : "is not known";
-}
 
 // Fills a Layout field by field: the flag, else the file's default, else `chosen` because of `reason`.
 class LayoutResolver {
@@ -100,6 +97,7 @@ private:
   }
 
   void resolveMesh();
+  bool hasBudget() const { return flags.memory || defaults.memory; }
   int64_t zeroAsked() const { return (flags.zero ? flags.zero : defaults.zero).value_or(0); }
   void resolveInstances();
   void resolveOuterSharding();
@@ -274,7 +272,13 @@ void LayoutResolver::resolveBatch() {
   layout.globalBatchSize = number(&LayoutOptions::gbs, layout.microBatchSize * layout.dp * layout.pp);
   int64_t perMicrobatch = layout.microBatchSize * layout.dp;
   layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
-  layout.zero = number(&LayoutOptions::zero);
+  if (zeroAsked() == kAuto) {
+    const std::string &flag = flagOf(&LayoutOptions::zero), &memory = flagOf(&LayoutOptions::memory);
+    problems.add("{} auto without {}: less of it takes more time, so the level is 0", flag, memory);
+    problems.hint("possible: {} 90% with it, or {}: 0, 1, 2, 3", memory, flag);
+  } else {
+    layout.zero = number(&LayoutOptions::zero);
+  }
   layout.reshardsAfterForward = given(&LayoutOptions::reshard).value_or(true);
 }
 
@@ -405,13 +409,14 @@ void LayoutResolver::resolveSchedule() {
   layout.splitBackward = row->splitBackward;
   layout.chunksInV = row->chunksInV && layout.virtualStages > 1;
   layout.scheduleText = row->text;
-  if (!row->byTime) {
-    if (given(&LayoutOptions::machine))
-      word(&LayoutOptions::machine); // read by nothing, and yet one that is known
+  if (row->byTime || hasBudget())
+    resolveMachine();
+  else if (given(&LayoutOptions::machine))
+    word(&LayoutOptions::machine); // read by nothing, and yet one that is known
+  if (!row->byTime)
     return;
-  }
-  layout.scheduleMemory = number(&LayoutOptions::scheduleMemory);
-  resolveMachine();
+  if (!hasBudget() || flags.scheduleMemory || defaults.scheduleMemory) // else it is chosen
+    layout.scheduleMemory = number(&LayoutOptions::scheduleMemory);
 }
 
 void LayoutResolver::resolveMachine() {
@@ -433,6 +438,7 @@ void LayoutResolver::resolveLossTile() {
   const double tokens = static_cast<double>(layout.target.balance) * 8 / 6 / kShare;
   const int64_t tile = std::bit_floor(static_cast<uint64_t>(tokens));
   layout.lossTile = number(&LayoutOptions::lossTile, tile);
+  layout.choosesLossTile = hasBudget() && !flags.lossTile && !defaults.lossTile;
 }
 
 void LayoutResolver::resolveTarget() {
@@ -519,6 +525,8 @@ void LayoutResolver::resolveFrozen() {
 
 // Nothing is said of it unless something is asked for.
 void LayoutResolver::resolveOffloading() {
+  if (flags.offload || defaults.offload)
+    word(&LayoutOptions::offload);
   given(&LayoutOptions::optimizerOffload), given(&LayoutOptions::offloadFraction), given(&LayoutOptions::hostMemory);
   resolveOffload(either(flags, defaults), layout, problems);
 }
@@ -550,13 +558,6 @@ void LayoutResolver::resolveLaterTokens() {
 
 } // namespace
 
-std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention, int64_t tp) {
-  int64_t tpGroups = std::gcd(attention.groups, tp), tpQueries = tp / tpGroups;
-  if ((attention.heads / attention.groups) % tpQueries != 0)
-    return std::nullopt;
-  return std::pair(tpGroups, tpQueries);
-}
-
 static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions &flags, const LayoutOptions &defaults,
                               const Supported &supported, Problems &problems) {
   Layout layout = LayoutResolver(model, flags, defaults, supported, problems).run();
@@ -572,26 +573,6 @@ static LayoutOptions withoutRenamed(LayoutOptions defaults, const LayoutOptions 
   if (flags.layersPerChunk)
     defaults.vpp.reset();
   return defaults;
-}
-
-// Words of the file that no layout takes, also where a flag goes before them or nothing reads them today.
-static void refuseUnknownWords(const LayoutOptions &ofFile, const Supported &supported, Problems &problems) {
-  const auto refuse = [&](const LayoutOption &option, const std::string &word) {
-    const std::vector<std::string> possible = option.words(supported);
-    if (std::ranges::find(possible, word) != possible.end())
-      return;
-    problems.add("mgc.{}: '{}' {}", option.key(), word, refusalOf(option, word));
-    problems.hint("possible {}: {}{}", option.key(), listOf(possible), option.orFile);
-  };
-  for (const LayoutOption &option : layoutOptions()) {
-    if (!option.words)
-      continue;
-    if (const auto *word = std::get_if<OptionField<std::string>>(&option.field); word && ofFile.**word)
-      refuse(option, *(ofFile.**word));
-    if (const auto *words = std::get_if<OptionField<std::vector<std::string>>>(&option.field); words && ofFile.**words)
-      for (const std::string &word : *(ofFile.**words))
-        refuse(option, word);
-  }
 }
 
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags, const LayoutOptions &ofFile,

@@ -154,12 +154,12 @@ std::vector<double> sharesOf(std::vector<double> work) {
 // "layer.full.forward" is of the block layer.
 std::string blockOf(const Program &program) { return program.name.substr(0, program.name.find('.')); }
 
-// By the forwards of the stage's chunks, in ascending order of layers.
+// By the calls of the stage's microbatches, in ascending order of layers. A loss has no forward.
 std::vector<LayerPolicy> policiesOf(const Plan &plan, const StagePlan &stage) {
   std::map<std::string, std::map<int64_t, std::string>> policies; // by block and layer
   std::map<std::string, bool> hasOther;
   for (const Chunk &chunk : stage.chunks)
-    if (chunk.task == Task::forward)
+    if (std::ranges::find(kBlockTasks, chunk.task) != std::end(kBlockTasks))
       for (const Call &call : expandedCalls(chunk)) {
         const Program &program = plan.programs[call.program];
         policies[blockOf(program)][call.instance] = program.policy;

@@ -31,6 +31,7 @@ template <> inline constexpr bool isTuple<Region> = true;
 template <> inline constexpr bool isTuple<ParameterDim> = true;
 template <> inline constexpr bool isTuple<Input::Dim> = true;
 template <> inline constexpr bool isTuple<Setting> = true;
+template <> inline constexpr bool isTuple<PlanBudget::Point> = true;
 template <> inline constexpr bool isTuple<Scalar::Term> = true;
 
 // --- Fields ------------------------------------------------------------------------------------------------
@@ -167,6 +168,21 @@ template <typename V> constexpr void fields(V &v, Of<Images>) {
   optional<&Images::firstFeature>(v);
 }
 
+template <typename V> constexpr void fields(V &v, Of<PlanBudget::Policy>) {
+  required<&PlanBudget::Policy::block, &PlanBudget::Policy::policy, &PlanBudget::Policy::kept,
+           &PlanBudget::Policy::split, &PlanBudget::Policy::frame, &PlanBudget::Policy::seconds>(v);
+}
+
+template <typename V> constexpr void fields(V &v, Of<PlanBudget::Point>) {
+  required<&PlanBudget::Point::bytes, &PlanBudget::Point::seconds>(v);
+}
+
+template <typename V> constexpr void fields(V &v, Of<PlanBudget>) {
+  required<&PlanBudget::bytes, &PlanBudget::seconds>(v);
+  optional<&PlanBudget::leastSeconds>(v);
+  required<&PlanBudget::policies, &PlanBudget::curve>(v);
+}
+
 template <typename V> constexpr void fields(V &v, Of<Setting>) {
   required<&Setting::flag, &Setting::value, &Setting::resume>(v);
 }
@@ -178,7 +194,7 @@ template <typename V> constexpr void fields(V &v, Of<Plan>) {
            &Plan::objective, &Plan::zigzag, &Plan::longestDocument>(v);
   required<&Plan::microBatchSize, &Plan::globalBatchSize, &Plan::microbatches, &Plan::vocabulary, &Plan::zero,
            &Plan::schedule, &Plan::virtualStages, &Plan::target, &Plan::dtype, &Plan::gradientType>(v);
-  optional<&Plan::optimizer, &Plan::policiesAreCut, &Plan::settings>(v);
+  optional<&Plan::optimizer, &Plan::budget, &Plan::settings>(v);
   required<&Plan::kernels, &Plan::parameters>(v);
   optional<&Plan::ignoredTensors>(v);
   required<&Plan::programs, &Plan::stages>(v);

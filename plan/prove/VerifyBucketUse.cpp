@@ -74,19 +74,21 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
 void checkBound(const Plan &plan, int64_t index, const std::map<Task, Places> &bound, Problems &problems) {
   const StagePlan &stage = plan.stages[index];
   Places states;
-  ByteSet inPieces; // states that an update in pieces binds
+  std::vector<ByteInterval> inPieces; // states that an update in pieces binds
   for (const Bucket &bucket : stage.buckets)
     for (const State &state : bucket.states)
       for (const StateSpan &part : spansOf(plan, bucket, state)) {
         states.insert({part.offset, part.bytes});
         if (isOffloaded(bucket))
-          inPieces.add({part.offset, part.offset + part.bytes});
+          inPieces.push_back({part.offset, part.offset + part.bytes});
       }
   const ByteSet owned = ownedBytes(stage);
   for (const auto &[task, places] : bound)
     for (const auto &[offset, bytes] : places)
       if (bytes > 0 && owned.meets({offset, offset + bytes}) && !states.contains({offset, bytes}) &&
-          !(task == Task::update && inPieces.contains({offset, offset + bytes})))
+          !(task == Task::update && std::ranges::any_of(inPieces, [&](const ByteInterval &state) {
+              return state.begin <= offset && offset + bytes <= state.end;
+            })))
         problems.add("stage {}: {} binds bytes [{}, {}), which are no state of a bucket", index, nameOf(task), offset,
                      offset + bytes);
 }

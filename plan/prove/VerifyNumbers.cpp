@@ -3,6 +3,7 @@
 #include "plan/SequenceOrder.h"
 #include "plan/prove/VerifyParts.h"
 
+#include <cmath>
 #include <set>
 
 namespace mgc::plan {
@@ -128,6 +129,34 @@ static void verifyImages(Checks &checks) {
                              images.features(), plan.sequenceLength);
 }
 
+static void verifyBudget(Checks &checks) {
+  constexpr double kMost = 1e18; // sums of some are bytes, too
+  const PlanBudget &budget = checks.plan.budget;
+  Place root;
+  const Place place = root.field("budget"), policies = place.field("policies"), curve = place.field("curve");
+  const auto areNumbers = [&](std::initializer_list<double> numbers) {
+    return std::ranges::all_of(numbers, [&](double number) { return number >= 0 && number <= kMost; });
+  };
+  checks.violations.expect(areNumbers({double(budget.bytes), budget.seconds, budget.leastSeconds}), place,
+                           "bytes {}, seconds {} and leastSeconds {}, expected numbers from 0 to {}", budget.bytes,
+                           budget.seconds, budget.leastSeconds, kMost);
+  checks.violations.expect((budget.bytes > 0) == !budget.curve.empty(), curve, "{} points, expected {}",
+                           budget.curve.size(),
+                           budget.bytes > 0 ? "some: there are bytes" : "none: there are no bytes");
+  for (size_t i = 0; i < budget.policies.size(); ++i)
+    if (const PlanBudget::Policy &policy = budget.policies[i];
+        !areNumbers({double(policy.kept), double(policy.split), double(policy.frame), policy.seconds}))
+      checks.violations.add(policies.element(i), "bytes {}, {}, {} and seconds {}, expected numbers from 0 to {}",
+                            policy.kept, policy.split, policy.frame, policy.seconds, kMost);
+  for (size_t i = 0; i < budget.curve.size(); ++i)
+    if (const PlanBudget::Point &point = budget.curve[i];
+        !areNumbers({double(point.bytes), point.seconds}) || point.seconds == 0 ||
+        (i > 0 && (point.bytes <= budget.curve[i - 1].bytes || point.seconds >= budget.curve[i - 1].seconds)))
+      checks.violations.add(curve.element(i),
+                            "{} bytes, {} seconds, expected more bytes and fewer seconds than before, and some seconds",
+                            point.bytes, point.seconds);
+}
+
 void verifyNumbers(Checks &checks) {
   const Plan &plan = checks.plan;
   Place root;
@@ -155,6 +184,7 @@ void verifyNumbers(Checks &checks) {
   verifyEncoder(checks);
   verifyImages(checks);
   verifyTypes(checks);
+  verifyBudget(checks);
   verifyKernelFiles(checks);
 }
 

@@ -82,6 +82,11 @@ private:
     Part &part = std::prev(behind)->second;
     return range.end <= part.offset + part.bytes ? &part : nullptr;
   }
+  // Whether the range has bytes of a part.
+  bool meetsPart(ByteInterval range) {
+    const auto behind = parts_.lower_bound(range.end);
+    return behind != parts_.begin() && std::prev(behind)->second.offset + std::prev(behind)->second.bytes > range.begin;
+  }
   static ElementRange elementsAt(const Part &part, ByteInterval range) {
     return {part.bucket, part.firstElement + (range.begin - part.offset) / part.width,
             part.firstElement + (range.end - part.offset) / part.width};
@@ -91,6 +96,7 @@ private:
     call_ = &call;
     ++number_;
     const Program &program = plan_.programs[call.program];
+    verifyCopies(program);
     verifyElements(call, program);
     forEachRun(program.instructions.size(), program.repeats, [&](int64_t number, int64_t iteration) {
       const Instruction &instruction = program.instructions[number];
@@ -155,7 +161,26 @@ private:
       report(format, range.begin, range.end);
   }
 
-  // A call binds the same elements of one offloaded bucket. Copies are of whole segments.
+  // A program of copies has nothing else, and they are of whole segments: then what is proved of calls holds for their bytes.
+  void verifyCopies(const Program &program) {
+    const auto isCopy = [](const Instruction &instruction) {
+      return std::holds_alternative<HostCopy>(instruction.body);
+    };
+    if (std::ranges::none_of(program.instructions, isCopy))
+      return;
+    if (!std::ranges::all_of(program.instructions, isCopy))
+      report("has other instructions beside copies between host and device");
+    for (const Instruction &instruction : program.instructions) {
+      const OperandInfos infos = operandsOf(plan_.mesh, instruction.body);
+      for (size_t i = 0; i < infos.size(); ++i)
+        if (const Operand &operand = instruction.operands[i];
+            operand.offset != 0 || operand.stride != 0 ||
+            infos[i].span() != program.segmentBytes[size_t(operand.segment)])
+          report("copies a part of segment '{}'; expected all of it", program.segments[size_t(operand.segment)]);
+    }
+  }
+
+  // A call binds the same elements of one offloaded bucket.
   void verifyElements(const Call &call, const Program &program) {
     std::optional<ElementRange> first;
     const auto add = [&](const ElementRange &range) {
@@ -170,7 +195,11 @@ private:
       const ByteInterval at = {call.segments[i].offset, call.segments[i].offset + program.segmentBytes[i]};
       if (at.begin >= at.end)
         continue;
-      if (Part *part = partAt(at)) {
+      if (Part *part = partAt(at); !part && meetsPart(at)) {
+        report("binds bytes [{}, {}), which are not of one part of a state", at.begin, at.end);
+      } else if (part && ((at.begin - part->offset) % part->width != 0 || (at.end - at.begin) % part->width != 0)) {
+        report("binds bytes [{}, {}), which are no whole elements of '{}'", at.begin, at.end, part->state->name);
+      } else if (part) {
         part->bound.emplace_back(number_, at);
         add(elementsAt(*part, at));
       } else if (staging_.contains(at)) {

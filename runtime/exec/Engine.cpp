@@ -36,7 +36,11 @@ public:
 
   const plan::Plan &plan() const override { return plan_; }
   std::span<std::byte *const> arenas() const override { return arenas_; }
-  bool arenasAreZero() const override { return !isOnHost() || !options_.poison; }
+  bool arenasAreZero() const override {
+    return !options_.poison || (!isOnHost() && std::ranges::all_of(plan_.stages, [](const plan::StagePlan &stage) {
+      return stage.hostBytes == 0; // the one part of a device's arena that is poisoned here
+    }));
+  }
   Status upload(Part part) override;
   Status download(Part part) override;
   Communicator *hosts() override { return staged_ ? staged_.get() : options_.communicator; }

@@ -62,6 +62,10 @@ Result<RankArena> RankArena::allocate(const plugin::PluginDevice &device, const 
   arena.isOnHost_ = isOnHost;
   const int64_t bytes = stage.bytes;
   MGC_SET(arena.memory_, device.allocate(bytes));
+  if (isOnHost && stage.hostBytes > 0)
+    return errorf("the plan has {} bytes on the host, which is the device; expected a plan without "
+                  "--optimizer-cpu-offload",
+                  stage.hostBytes);
   if (isOnHost)
     return arena;
   arena.hostBytes_ = stage.hostBytes;
@@ -80,7 +84,7 @@ Result<RankArena> RankArena::allocate(const plugin::PluginDevice &device, const 
 Status RankArena::fill(const plugin::Stream &stream, uint8_t byte) {
   if (bytes() > 0)
     MGC_TRY(stream.fill(address(), byte, bytes()));
-  if (hostBytes_ > 0)
+  if (hostBytes_ > 0 && byte != 0) // it is zero as it is made
     std::memset(hostMemory(), byte, static_cast<size_t>(hostBytes_));
   return stream.synchronize();
 }

@@ -46,9 +46,6 @@ Need needOf(const plan::Plan &plan, std::span<const LocalRank> ranks, int64_t th
 
 // The changes that make this plan smaller, for its user.
 std::string smallerPlan(const plan::Plan &plan) {
-  if (plan.target != plan::Target::cpu) // on the host are optimizer states
-    return plan.zero == 0 ? "a smaller --optimizer-offload-fraction, --zero 1"
-                          : "a smaller --optimizer-offload-fraction";
   std::string ways = plan.microBatchSize > 1 ? "a smaller --mbs or --seq" : "a shorter --seq";
   if (plan.dtype == plan::DType::f32)
     ways += ", --bf16";
@@ -58,6 +55,9 @@ std::string smallerPlan(const plan::Plan &plan) {
       return plan::groupSize(plan.mesh, hasInstances ? bucket.shardAxes : bucket.dataAxes) > 1;
     });
   });
+  if (plan.target != plan::Target::cpu) // on the host are optimizer states
+    return plan.zero == 0 && canShare ? "a smaller --optimizer-offload-fraction, --zero 1"
+                                      : "a smaller --optimizer-offload-fraction";
   const bool gathersOnce = std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
     return std::ranges::any_of(stage.buckets,
                                [](const plan::Bucket &bucket) { return bucket.has(plan::StateRole::gatheredValue); });

@@ -95,7 +95,9 @@ class SameBits(unittest.TestCase):
         for name in LAYOUTS:
             with self.subTest(name):
                 on_host, on_device = plans(name)
-                found, expected = train(on_host, "a"), train(on_device, "b")
+                stages = json.loads(run("mgc", "explain", on_host, "--json").stdout)["stages"]
+                self.assertTrue(all(stage["host_bytes"] > 0 for stage in stages), stages)
+                found, expected = train(on_host, "a", "--poison"), train(on_device, "b")
                 self.assertGreater(len(expected[0]), 2)
                 self.assertEqual(found[1], expected[1])
                 self.assertEqual(found[0].keys(), expected[0].keys())
@@ -259,6 +261,31 @@ class Refused(unittest.TestCase):
             swapped = next(i for i, (a, b) in enumerate(zip(first, second)) if a != b and a["offset"] not in staged)
             first[swapped], second[swapped] = second[swapped], first[swapped]
         self.refuse(change, "binds elements", "expected the same")
+
+    def test_states_in_two_calls(self):
+        """An update of what two others update, of which each segment lies in two states."""
+        def change(chunk, programs):
+            calls = chunk["calls"]
+            again = copy.deepcopy(calls[self.named(chunk, programs, "update.0.0.0")[0]])
+            again["instance"] += 1000
+            for segment in again["segments"]:
+                segment["offset"] += 64
+            calls.append(again)
+        self.refuse(change, "update: the call of 'update.0.0.0")
+
+    def test_copies_of_parts(self):
+        def change(chunk, programs):
+            program = programs[chunk["calls"][self.named(chunk, programs, "update.copy_in")[0]]["program"]]
+            program["instructions"][0]["bytes"] -= 64
+        self.refuse(change, "copies a part of segment", "expected all of it")
+
+    def test_copies_beside_kernels(self):
+        def change(chunk, programs):
+            copies = programs[chunk["calls"][self.named(chunk, programs, "update.copy_in")[0]]["program"]]
+            segment = copies["instructions"][0]["operands"][1]
+            size = copies["segmentBytes"][segment["segment"]]
+            copies["instructions"].append({"op": "move", "kind": "fill", "bytes": size, "operands": [segment], "label": "more"})
+        self.refuse(change, "has other instructions beside copies")
 
     def test_kernel_on_the_host(self):
         def change(chunk, programs):

@@ -269,6 +269,19 @@ class Shown(unittest.TestCase):
         self.assertEqual(drawn["figures"], 64)
         self.assertLessEqual(*drawn["page"])
 
+    def test_a_budget_has_its_curve(self):
+        run(MGC, "compile", ROOT + "/examples/tiny-gpt", "-o", "small", *"--mbs 8 --memory 40MiB --target-cpu native".split())
+        run(MGC, "explain", "small", "--html", "small.html")
+        budget = data_of("small.html")["facts"]["budget"]
+        self.assertEqual(budget["bytes"], 40 << 20)
+        self.assertGreater(len(budget["curve"]), 2)
+        shown = """const section = document.getElementById("budget");
+          return [section.hidden, section.querySelectorAll("path.curve").length,
+                  [...section.querySelectorAll("tbody")].map(body => body.rows.length)];"""
+        self.assertEqual(self.browser.probe("small.html", shown), [False, 1, [len(budget["policies"]), len(budget["curve"])]])
+        self.assertIsNone(data_of("plan.html")["facts"]["budget"])
+        self.assertEqual(self.browser.probe("plan.html", shown), [True, 0, []])
+
     def test_what_is_in_a_plan_is_no_markup(self):
         hostile = '</script><script>document.title = "taken"</script><!-- <b>'
         run("cp", "-r", "plan", "hostile")

@@ -86,7 +86,16 @@ private:
   template <typename T> static bool isWholeNumber(const std::optional<T> &) { return std::is_same_v<T, int64_t>; }
 
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<int64_t> &value) {
-    return group_.add_option(names, value, helpOf(option, supported_))->check(wholeNumber());
+    CLI::Option *made = group_.add_option(names, value, helpOf(option, supported_))->check(wholeNumber());
+    if (option.orAuto)
+      made->transform(CLI::Validator(
+          [](std::string &text) {
+            if (text == "auto")
+              text = std::to_string(frontend::kAuto);
+            return std::string();
+          },
+          "", ""));
+    return made;
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<double> &value) {
     return group_.add_option(names, value, helpOf(option, supported_))->check(finiteNumber());

@@ -29,7 +29,7 @@ std::string valuesOf(const LayoutOption &option, const frontend::Supported &supp
     return "text";
   if (option.most == std::numeric_limits<int64_t>::max())
     return "whole numbers";
-  return fmt::format("{} to {}", option.least, option.most);
+  return fmt::format("{} to {}{}", option.least, option.most, option.orAuto ? "; `auto`, as a flag" : "");
 }
 
 std::string standardOf(const LayoutOption &option, const frontend::Supported &supported) {

@@ -11,6 +11,7 @@
 #include "plan/mesh/Mesh.h"
 #include "plan/prove/ProvePlan.h"
 #include "runtime/base/File.h"
+#include "runtime/base/NumberText.h"
 #include "tools/page/FactsJson.h"
 #include "tools/page/Page.h"
 #include "tools/page/Prediction.h"
@@ -25,24 +26,6 @@ using namespace mgc::cost;
 using namespace mgc::tools;
 
 namespace {
-
-// "1.50 MiB", "812 B".
-std::string bytesText(double bytes) {
-  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  int unit = 0;
-  for (; bytes >= 1024 && unit < 5; ++unit)
-    bytes /= 1024;
-  return unit ? fmt::format("{:.2f} {}", bytes, units[unit]) : fmt::format("{:.0f} B", bytes);
-}
-
-// "1.50 M", "812".
-std::string countText(double count) {
-  static constexpr const char *units[] = {"", " k", " M", " G", " T", " P", " E"};
-  int unit = 0;
-  for (; count >= 1000 && unit < 6; ++unit)
-    count /= 1000;
-  return unit ? fmt::format("{:.2f}{}", count, units[unit]) : fmt::format("{:.0f}", count);
-}
 
 std::string axesText(const plan::Mesh &mesh) {
   std::vector<std::string> axes;
@@ -140,11 +123,12 @@ std::string tableText(const std::vector<TableRow> &rows) {
   return text;
 }
 
-// "0 to 1, 8 to 9"
+// "0 to 1, 8"
 std::string layersText(const std::vector<LayerRange> &layers) {
   std::string text;
   for (const LayerRange &range : layers)
-    text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", range.begin, range.end - 1);
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", range.begin,
+                        range.end - range.begin > 1 ? fmt::format(" to {}", range.end - 1) : "");
   return text.empty() ? "none" : text;
 }
 
@@ -178,8 +162,15 @@ std::string workTable(const plan::Plan &plan, const std::vector<StageFacts> &sta
   return tableText(rows);
 }
 
-constexpr std::string_view kCutSearch =
-    "  --memory: there were more choices than were compared: others may take less time";
+// How far the choice may be from the best; empty: less than a thousandth.
+std::string cutText(const plan::PlanBudget &budget) {
+  if (budget.bytes == 0 || budget.leastSeconds >= 0.999 * budget.seconds)
+    return "";
+  return fmt::format("--memory: there were more choices than were compared: others may take {}",
+                     budget.leastSeconds == 0
+                         ? "less time"
+                         : fmt::format("up to {:.1f} % less", 100 * (1 - budget.leastSeconds / budget.seconds)));
+}
 
 // Layers by what they recompute, where some have another policy than the standard one; equal stages have one line.
 std::string recomputeText(const plan::Plan &plan, const std::vector<StageFacts> &stages) {
@@ -188,9 +179,35 @@ std::string recomputeText(const plan::Plan &plan, const std::vector<StageFacts> 
     for (const cost::LayerPolicy &layers : stages[stage].policies)
       text += fmt::format("  stage {}: {} {}: {}\n", stage, layers.block, layersText(layers.layers),
                           layers.policy.empty() ? "standard" : layers.policy);
-  if (plan.policiesAreCut)
-    text += std::string(kCutSearch) + "\n";
+  if (const std::string cut = cutText(plan.budget); !cut.empty())
+    text += "  " + cut + "\n";
   return text.empty() ? "" : "\nrecomputed in backward (docs/memory.md)\n" + text;
+}
+
+// "+1.50 ms"; changes of less than a nanosecond are none.
+std::string changeText(double seconds) {
+  return std::abs(seconds) < 1e-9 ? "" : fmt::format("{}{}", seconds < 0 ? "-" : "+", secondsText(std::abs(seconds)));
+}
+
+// Choices that --memory had: of each block its policies, and the least time in less and in more memory.
+std::string budgetText(const plan::PlanBudget &budget) {
+  if (budget.bytes == 0)
+    return "";
+  std::vector<TableRow> policies = {{"block", "policy", "keeps", "while it runs", "time", "saved", "added"}};
+  for (const plan::PlanBudget::Policy &policy : budget.policies) {
+    const auto [saved, added] = budget.differenceOf(policy);
+    policies.push_back({policy.block, policy.policy.empty() ? "standard" : policy.policy,
+                        bytesText(double(policy.kept + policy.split)), bytesText(double(policy.frame)),
+                        secondsText(policy.seconds), saved == 0 ? "" : bytesText(double(saved)), changeText(added)});
+  }
+  std::vector<TableRow> curve = {{"memory", "time", "more than the least", ""}};
+  for (const plan::PlanBudget::Point &point : budget.curve)
+    curve.push_back({bytesText(double(point.bytes)), secondsText(point.seconds),
+                     fmt::format("{:.1f} %", 100 * (point.seconds / budget.curve.back().seconds - 1)),
+                     point.seconds == budget.seconds ? "this plan" : ""});
+  return fmt::format("\nmemory of a rank, at most {}: what a block keeps of a microbatch, and its time, by policy\n{}"
+                     "\nmemory of a rank against the time of all microbatches of a step, as the plan was compiled\n{}",
+                     bytesText(double(budget.bytes)), tableText(policies), tableText(curve));
 }
 
 // A column for each kind of memory that a stage has.
@@ -250,7 +267,7 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
   say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\n{}", predictionText(plan, machine, step));
   say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
-  say(stdout, "{}", recomputeText(plan, facts.stages));
+  say(stdout, "{}{}", recomputeText(plan, facts.stages), budgetText(plan.budget));
   if (const std::string traffic = trafficText(facts.stages); !traffic.empty())
     say(stdout, "\ntraffic, sent by a rank in a step\n{}", traffic);
   say(stdout,
@@ -297,8 +314,8 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
 }
 
 void mgc::tools::sayMemory(const plan::Plan &plan) {
-  if (plan.policiesAreCut)
-    say(stderr, "{}\n", kCutSearch.substr(2));
+  if (const std::string cut = cutText(plan.budget); !cut.empty())
+    say(stderr, "{}\n", cut);
   auto memoryOf = [&](size_t stage) {
     return std::tuple(plan.stages[stage].bytes, plan.stages[stage].leastBytes, plan.stages[stage].hostBytes);
   };

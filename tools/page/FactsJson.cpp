@@ -61,6 +61,31 @@ Json jsonOf(const StageFacts &stage, const StageTime &time) {
           {"idle", time.idle}};
 }
 
+// Null without a budget. Bytes that a policy saves, and seconds that it adds, are those against what saves most for backward.
+Json jsonOf(const plan::PlanBudget &budget) {
+  if (budget.bytes == 0)
+    return nullptr;
+  Json policies = Json::array(), curve = Json::array();
+  for (const plan::PlanBudget::Policy &policy : budget.policies) {
+    const auto [saved, added] = budget.differenceOf(policy);
+    policies.push_back({{"block", policy.block},
+                        {"policy", policy.policy},
+                        {"kept", policy.kept},
+                        {"split", policy.split},
+                        {"frame", policy.frame},
+                        {"seconds", policy.seconds},
+                        {"bytes_saved", saved},
+                        {"seconds_added", added}});
+  }
+  for (const plan::PlanBudget::Point &point : budget.curve)
+    curve.push_back({{"bytes", point.bytes}, {"seconds", point.seconds}});
+  return {{"bytes", budget.bytes},
+          {"seconds", budget.seconds},
+          {"least_seconds", budget.leastSeconds > 0 ? Json(budget.leastSeconds) : Json()},
+          {"policies", policies},
+          {"curve", curve}};
+}
+
 } // namespace
 
 nlohmann::json mgc::tools::factsJson(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine,
@@ -91,5 +116,6 @@ nlohmann::json mgc::tools::factsJson(const plan::Plan &plan, const PlanFacts &fa
           {"expert_capacity", drops ? Json(drops->capacity) : Json()},
           {"flops", facts.flops},
           {"prediction", predictionJson(machine, step)},
+          {"budget", jsonOf(plan.budget)},
           {"stages", stages}};
 }

@@ -1,6 +1,8 @@
 // See Prediction.h.
 #include "tools/page/Prediction.h"
 
+#include "runtime/base/NumberText.h"
+
 #include <algorithm>
 
 using namespace mgc;
@@ -26,13 +28,6 @@ constexpr NamedPart kParts[] = {
     {"messages", "messages between stages", &StepParts::messages},
     {"bubble", "bubble: waiting for other stages", &StepParts::bubble},
 };
-
-// "1.23 s", "4.56 ms".
-std::string secondsText(double seconds) {
-  if (seconds >= 1)
-    return fmt::format("{:.2f} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds) : fmt::format("{:.2f} us", 1e6 * seconds);
-}
 
 constexpr double kLeastShare = 0.0005; // share of the step: smaller parts are not printed
 

@@ -10,11 +10,6 @@
 namespace mgc::budget {
 namespace {
 
-constexpr size_t kMostPoints = 256;    // points of a chunk's frontier
-constexpr size_t kMostSlotSizes = 64;  // sizes of a slot that chunks share
-constexpr size_t kMostCombined = 4096; // choices before those that others are below of are dropped
-constexpr size_t kMostChoices = 1024;  // choices of a stage
-
 Seconds operator+(const Seconds &a, const Seconds &b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
 double sumOf(const Seconds &seconds) { return seconds[0] + seconds[1] + seconds[2]; }
 bool isAtMost(const Seconds &a, const Seconds &b) { return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2]; }
@@ -52,8 +47,8 @@ struct Bounds {
 // The points of a chunk that fit and of which none is better in every way, by rising seconds.
 class Frontier {
 public:
-  Frontier(const ChunkLayers &chunk, size_t number, const Bounds &bounds, Frames frames)
-      : bounds_(bounds), number_(number) {
+  Frontier(const ChunkLayers &chunk, size_t number, const Bounds &bounds, Frames frames, const Limits &limits)
+      : bounds_(bounds), number_(number), most_(limits.points) {
     points_.push_back({chunk.kept, chunk.split, chunk.seconds});
     if (fits(points_[0]))
       last_.push_back(0);
@@ -95,7 +90,7 @@ private:
     std::ranges::stable_sort(
         made, {}, [](const Point &point) { return std::tuple(sumOf(point.seconds), point.kept, point.split); });
     drop(made, [](const Point &a, const Point &b) { return isAtMost(a.seconds, b.seconds); });
-    if (made.size() > kMostPoints) { // the smallest of those that take as long in all
+    if (made.size() > most_) { // the smallest of those that take as long in all
       isCut_ = true;
       drop(made, [](const Point &, const Point &) { return true; });
     }
@@ -126,7 +121,7 @@ private:
   }
 
   const Bounds bounds_;
-  const size_t number_;
+  const size_t number_, most_;
   std::vector<Point> points_;
   std::vector<int> last_;
   bool isCut_ = false;
@@ -166,10 +161,11 @@ std::vector<Frames> framesOf(const StageLayers &stage) {
 // The choices of a stage's chunks under bounds of its frames and of shared slots.
 class Combination {
 public:
-  Combination(const StageLayers &stage, Frames frames, const Bounds &bounds, std::vector<StageChoice> &out, bool &isCut)
-      : stage_(stage), frames_(frames), bounds_(bounds), out_(out), isCut_(isCut) {
+  Combination(const StageLayers &stage, Frames frames, const Bounds &bounds, const Limits &limits,
+              std::vector<StageChoice> &out, bool &isCut)
+      : stage_(stage), frames_(frames), bounds_(bounds), limits_(limits), out_(out), isCut_(isCut) {
     for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
-      frontiers_.emplace_back(stage.chunks[chunk], chunk, bounds, frames);
+      frontiers_.emplace_back(stage.chunks[chunk], chunk, bounds, frames, limits);
     for (const Frontier &frontier : frontiers_)
       isCut |= frontier.isCut();
     std::vector<int64_t> bytes;
@@ -184,7 +180,7 @@ private:
     const size_t chunk = points_.size();
     if (std::ranges::any_of(bytes, [&](int64_t one) { return one > bounds_.room; }))
       return;
-    if (out_.size() > kMostCombined) {
+    if (out_.size() > limits_.combined) {
       isCut_ = true;
       return;
     }
@@ -214,6 +210,7 @@ private:
   const StageLayers &stage_;
   const Frames frames_;
   const Bounds &bounds_;
+  const Limits &limits_;
   std::vector<StageChoice> &out_;
   bool &isCut_;
   std::vector<Frontier> frontiers_;
@@ -222,18 +219,18 @@ private:
 
 // Sizes of slots that chunks may share: what one of them can keep. {0} where they share none.
 std::set<int64_t> slotSizes(const StageLayers &stage, const Bounds &bounds, Frames frames, int64_t Moment::*shared,
-                            int64_t Point::*size, bool &isCut) {
+                            int64_t Point::*size, const Limits &limits, bool &isCut) {
   if (std::ranges::all_of(bounds.moments, [&](const Moment &moment) { return moment.*shared == 0; }))
     return {0};
   std::set<int64_t> sizes;
   for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
-    for (const Frontier all(stage.chunks[chunk], chunk, bounds, frames); int point : all.last())
+    for (const Frontier all(stage.chunks[chunk], chunk, bounds, frames, limits); int point : all.last())
       sizes.insert(std::max<int64_t>(1, all[point].*size));
-  if (sizes.size() <= kMostSlotSizes)
+  if (sizes.size() <= limits.slotSizes)
     return sizes;
   isCut = true; // the smallest, and others as far apart in number
   std::set<int64_t> some;
-  const size_t step = (sizes.size() + kMostSlotSizes - 1) / kMostSlotSizes;
+  const size_t step = (sizes.size() + limits.slotSizes - 1) / limits.slotSizes;
   for (size_t number = 0; int64_t size : sizes)
     if (number++ % step == 0)
       some.insert(size);
@@ -241,38 +238,55 @@ std::set<int64_t> slotSizes(const StageLayers &stage, const Bounds &bounds, Fram
 }
 
 void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
-                std::vector<StageChoice> &out, bool &isCut) {
+                const Limits &limits, std::vector<StageChoice> &out, bool &isCut) {
   Bounds bounds{way, capacity - stage.bytes - frames.bytes()};
-  for (int64_t kept : slotSizes(stage, bounds, frames, &Moment::sharedKept, &Point::kept, isCut))
-    for (int64_t split : slotSizes(stage, bounds, frames, &Moment::sharedSplit, &Point::split, isCut)) {
+  for (int64_t kept : slotSizes(stage, bounds, frames, &Moment::sharedKept, &Point::kept, limits, isCut))
+    for (int64_t split : slotSizes(stage, bounds, frames, &Moment::sharedSplit, &Point::split, limits, isCut)) {
       const Bounds sized{way, bounds.room, kept, split};
-      if (out.size() > kMostChoices)
+      if (out.size() > limits.choices)
         out = undominated(std::move(out));
-      if (out.size() > kMostChoices) {
+      if (out.size() > limits.choices) {
         isCut = true;
         return;
       }
-      Combination(stage, frames, sized, out, isCut);
+      Combination(stage, frames, sized, limits, out, isCut);
     }
 }
 
 } // namespace
 
-std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut) {
+std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits) {
   std::vector<StageChoice> all;
   for (Frames frames : framesOf(stage))
     for (const std::vector<Moment> &way : stage.ways)
-      addChoices(stage, frames, capacity, way, all, isCut);
+      addChoices(stage, frames, capacity, way, limits, all, isCut);
   return undominated(std::move(all));
 }
 
-StageChoice smallest(const StageLayers &timed) {
-  StageLayers stage = timed; // in no time: of each sum only the smallest is left
+// The seconds of a choice.
+static std::vector<Seconds> secondsOf(const StageLayers &stage, const StageChoice &choice) {
+  std::vector<Seconds> all;
+  for (size_t c = 0; c < stage.chunks.size(); ++c) {
+    const ChunkLayers &chunk = stage.chunks[c];
+    Seconds sum = chunk.seconds;
+    for (size_t l = 0; l < chunk.layers.size(); ++l)
+      for (size_t o = 0; o < chunk.layers[l].options.size(); ++o)
+        for (int64_t n = 0; n < choice.counts[c][l][o]; ++n)
+          sum = sum + chunk.layers[l].options[o].seconds;
+    all.push_back(sum);
+  }
+  return all;
+}
+
+static StageChoice smallestInNoTime(StageLayers stage) {
   for (ChunkLayers &chunk : stage.chunks)
     for (Layers &layers : chunk.layers)
       for (Option &option : layers.options)
         option.seconds = {};
   bool isCut = false;
+  constexpr int64_t kNoBound = int64_t(1) << 62;
+  if (std::vector<StageChoice> all = choicesOf(stage, kNoBound, isCut); !isCut)
+    return std::move(all.front());
   int64_t low = 0, high = 1;
   while (choicesOf(stage, high, isCut).empty())
     low = high, high *= 2;
@@ -281,6 +295,12 @@ StageChoice smallest(const StageLayers &timed) {
     (choicesOf(stage, middle, isCut).empty() ? low : high) = middle;
   }
   return choicesOf(stage, high, isCut).front();
+}
+
+StageChoice smallest(const StageLayers &stage) {
+  StageChoice choice = smallestInNoTime(stage);
+  choice.seconds = secondsOf(stage, choice);
+  return choice;
 }
 
 Selection select(const std::vector<std::vector<StageChoice>> &stages,
@@ -315,8 +335,8 @@ Selection select(const std::vector<std::vector<StageChoice>> &stages,
     const Node node = open.top();
     open.pop();
     if (node.choices.size() == stages.size()) {
-      best.choices = node.choices, best.seconds = node.bound;
-      break;
+      best.choices = node.choices, best.seconds = best.least = node.bound;
+      return best;
     }
     for (size_t next = 0; next < stages[node.choices.size()].size(); ++next) {
       std::vector<size_t> choices = node.choices;
@@ -324,11 +344,12 @@ Selection select(const std::vector<std::vector<StageChoice>> &stages,
       if (const double bound = secondsOf(choices); bound < best.seconds)
         open.push({bound, std::move(choices)});
       if (++tried >= mostTried) {
-        best.isCut = true;
+        best.least = std::min(best.seconds, node.bound);
         return best;
       }
     }
   }
+  best.least = best.seconds;
   return best;
 }
 

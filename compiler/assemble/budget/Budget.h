@@ -60,16 +60,22 @@ struct StageChoice {
   int64_t bytes = 0;                                     // bytes of the stage
 };
 
+// Bounds of the search in time: points of a chunk's frontier, sizes of a slot that chunks share, choices of a stage before those that
+// others are below of are dropped, and behind.
+struct Limits {
+  size_t points = 256, slotSizes = 64, combined = 4096, choices = 1024;
+};
+
 // Choices of at most so many bytes of which none takes at least as long in every task as another; those of fewer seconds in all
 // come first. None: nothing fits. isCut is set where there are too many, and some are left out.
-std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut);
+std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits = {});
 StageChoice smallest(const StageLayers &stage);
 
 // One choice of each stage's: the least stepSeconds([stage][chunk]), which must not fall when a second rises.
 struct Selection {
   std::vector<size_t> choices; // by stage
   double seconds = 0;
-  bool isCut = false; // not all that could be better was tried
+  double least = 0; // no selection takes less: less than `seconds` where not all that could be better was tried
 };
 Selection select(const std::vector<std::vector<StageChoice>> &stages,
                  const std::function<double(const std::vector<std::vector<Seconds>> &)> &stepSeconds,

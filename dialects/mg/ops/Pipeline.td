@@ -109,6 +109,7 @@ def Mg_PiecesOp : Mg_Op<"pieces", [HasParent<"StageOp">]> {
   let assemblyFormat = "`bucket` $bucket `first` $first `parts` $parts `count` $count `update` $update attr-dict";
   let hasVerifier = 1;
 }
+
 def Mg_UnitOp : Mg_Op<"unit", [HasParent<"StageOp">]> {
   let summary = "Functions that run around calls that use a unit of a bucket, or the whole of one that has none";
   let description = [{

@@ -38,7 +38,8 @@ struct TrainingSettings {
   std::string hostMemory;      // bytes that a rank may take of it (MemorySize.h); empty: any
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;
-  int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
+  int64_t lossTile = 0;         // tokens whose logits exist at once; 0: all of a microbatch
+  bool choosesLossTile = false; // `memory` chooses among lossTile and others
   bool sequenceParallel = false;
   // Types of parameters and activations, and of parameters' gradients.
   plan::DType dtype = plan::DType::f32, gradientType = plan::DType::f32;
@@ -87,10 +88,11 @@ constexpr auto trainingFields() {
       std::pair("recompute_modules", &T::recomputeModules), std::pair("memory", &T::memory),
       std::pair("optimizer", &T::optimizer), std::pair("optimizer_offload_fraction", &T::optimizerOffload),
       std::pair("host_memory", &T::hostMemory), std::pair("bucket_elements", &T::bucketElements),
-      std::pair("loss_tile", &T::lossTile), std::pair("sequence_parallel", &T::sequenceParallel),
-      std::pair("dtype", &T::dtype), std::pair("gradient_dtype", &T::gradientType),
-      std::pair("fp32_residual_connection", &T::fp32Residual), std::pair("context_types", &T::contextTypes),
-      std::pair("zigzag", &T::zigzag), std::pair("objective", &T::objective), std::pair("token_types", &T::tokenTypes),
+      std::pair("loss_tile", &T::lossTile), std::pair("chooses_loss_tile", &T::choosesLossTile),
+      std::pair("sequence_parallel", &T::sequenceParallel), std::pair("dtype", &T::dtype),
+      std::pair("gradient_dtype", &T::gradientType), std::pair("fp32_residual_connection", &T::fp32Residual),
+      std::pair("context_types", &T::contextTypes), std::pair("zigzag", &T::zigzag),
+      std::pair("objective", &T::objective), std::pair("token_types", &T::tokenTypes),
       std::pair("longest_document", &T::longestDocument), std::pair("start_token", &T::startToken),
       std::pair("padding_token", &T::paddingToken), std::pair("images", &T::images),
       std::pair("moe_router_load_balancing_type", &T::balanceType),

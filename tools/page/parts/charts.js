@@ -1,9 +1,10 @@
-// Curves over the steps of a run, and bars.
+// Curves, over the steps of a run or over anything else, and bars.
 
 const kChart = {height: 170, left: 52, right: 10, top: 8, bottom: 22};
 
-// curve: {title, xs, ys, text}; null of ys: not finite, a gap.
+// curve: {title, xs, ys, text}; null of ys: not finite, a gap. Where xs are no steps of a run also `at`, the text of one of them.
 function lineChart(curve) {
+  curve = {at: x => `step ${x}`, ...curve, areSteps: !curve.at};
   const readout = element("output", {}, `last ${curve.text(curve.ys.at(-1))}`);
   const svg = svgElement("svg", {role: "img", "aria-label": describeCurve(curve)});
   const figure = element("figure", {}, element("figcaption", {}, curve.title, readout), svg);
@@ -11,15 +12,15 @@ function lineChart(curve) {
   return figure;
 }
 
-function describeCurve({title, xs, ys, text}) {
+function describeCurve({title, xs, ys, text, at}) {
   const finite = ys.filter(y => y !== null);
   return finite.length === 0 ? `${title}: no finite value` :
-    `${title}: ${text(ys[0])} at step ${xs[0]}, ${text(ys.at(-1))} at step ${xs.at(-1)}; ` +
+    `${title}: ${text(ys[0])} at ${at(xs[0])}, ${text(ys.at(-1))} at ${at(xs.at(-1))}; ` +
     `least ${text(Math.min(...finite))}, most ${text(Math.max(...finite))}`;
 }
 
 function drawCurve(svg, curve, readout, width) {
-  const {xs, ys, text} = curve, {height, left, right, top, bottom} = kChart;
+  const {xs, ys, text, at: atText, areSteps} = curve, {height, left, right, top, bottom} = kChart;
   const finite = ys.filter(y => y !== null);
   let low = Math.min(...finite), high = Math.max(...finite);
   if (!(high > low)) { // one value, or none
@@ -35,8 +36,9 @@ function drawCurve(svg, curve, readout, width) {
   const lines = ticks.map((y, index) => svgElement("g", {},
     svgElement("line", {class: "grid", x1: left, x2: width - right, y1: toY(y), y2: toY(y)}),
     svgElement("text", {x: left - 6, y: toY(y) + 4, "text-anchor": "end"}, texts[index])));
-  const steps = roundTicks(xs[0], xs.at(-1), Math.max(2, width / 70)).filter(Number.isInteger).map(x =>
-    svgElement("text", {x: toX(x), y: height - 6, "text-anchor": "middle"}, String(x)));
+  const places = roundTicks(xs[0], xs.at(-1), Math.max(2, width / (areSteps ? 70 : 140)));
+  const steps = (areSteps ? places.filter(Number.isInteger) : places).map(x =>
+    svgElement("text", {x: toX(x), y: height - 6, "text-anchor": "middle"}, areSteps ? String(x) : atText(x)));
   const cross = svgElement("line", {class: "cross", y1: top, y2: height - bottom, visibility: "hidden"});
   svg.replaceChildren(...lines, ...steps, svgElement("path", {class: "curve", d: pathOf(xs, ys, toX, toY)}), cross);
   svg.onpointermove = event => {
@@ -45,7 +47,7 @@ function drawCurve(svg, curve, readout, width) {
     cross.setAttribute("visibility", "visible");
     cross.setAttribute("x1", toX(xs[index]));
     cross.setAttribute("x2", toX(xs[index]));
-    readout.value = `step ${xs[index]}: ${text(ys[index])}`;
+    readout.value = `${atText(xs[index])}: ${text(ys[index])}`;
   };
   svg.onpointerleave = () => {
     cross.setAttribute("visibility", "hidden");

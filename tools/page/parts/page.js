@@ -35,6 +35,7 @@ function showPage(page) {
   showPipeline(section("pipeline"), page);
   showTime(section("time"), page);
   showMemory(section("memory"), page);
+  showBudget(section("budget"), page);
   showTraffic(section("traffic"), page);
   showLayout(section("layout"), page);
   showSections();

@@ -1,0 +1,54 @@
+// Options.h: options that were given, together and as text.
+#include "frontend/layout/Options.h"
+
+#include <fmt/ranges.h>
+
+namespace mgc::frontend {
+
+bool isGiven(const LayoutOptions &options) {
+  return std::ranges::any_of(layoutOptions(), [&](const LayoutOption &option) {
+    return std::visit([&](auto field) { return (options.*field).has_value(); }, option.field);
+  });
+}
+
+LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) {
+  for (const LayoutOption &option : layoutOptions())
+    std::visit(
+        [&](auto field) {
+          if (!(flags.*field))
+            flags.*field = defaults.*field;
+        },
+        option.field);
+  return flags;
+}
+
+static std::string spelled(const LayoutOption &option, bool value) { return value ? option.flag : option.negation(); }
+static std::string spelled(const LayoutOption &option, const std::vector<int64_t> &values) {
+  return fmt::format("{} {}", option.flag, fmt::join(values, " "));
+}
+static std::string spelled(const LayoutOption &option, const std::vector<std::string> &values) {
+  return fmt::format("{} {}", option.flag, fmt::join(values, ","));
+}
+static std::string spelled(const LayoutOption &option, int64_t value) {
+  return value == kAuto ? option.flag + " auto" : fmt::format("{} {}", option.flag, value);
+}
+template <typename T> static std::string spelled(const LayoutOption &option, const T &value) {
+  return fmt::format("{} {}", option.flag, value);
+}
+
+std::string flagsOf(const LayoutOptions &options) { return changedFlags({}, options); }
+
+std::string changedFlags(const LayoutOptions &before, const LayoutOptions &options) {
+  std::vector<std::string> texts;
+  for (const LayoutOption &option : layoutOptions())
+    std::visit(
+        [&](auto field) {
+          if (const auto &value = options.*field; value && value != before.*field)
+            texts.push_back(spelled(option, *value));
+        },
+        option.field);
+  std::erase(texts, ""); // a switch that is off, and is so anyway
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+} // namespace mgc::frontend
