@@ -138,11 +138,12 @@ def test_levels(session):
 
 # --offload auto takes least time of no offloading and of each quarter.
 def test_offload(session):
-    config, layout = models.with_layers(LLAMA, 2), "--mbs 1 --dtype bf16 --target cuda:sm_90"
+    large = {"hidden_size": 256, "intermediate_size": 1024, "vocab_size": 16384}  # states beside which staging memory is small
+    config, layout = models.with_layers(LLAMA | large, 2), "--mbs 1 --dtype bf16 --target cuda:sm_90"
     parts = ("", *(f" --optimizer-cpu-offload --optimizer-offload-fraction {part}" for part in (0.25, 0.5, 0.75, 1)))
     least = [smallest_plan(session, config, layout + part) for part in parts]
-    assert least == sorted(least, reverse=True), least
-    for budget in (least[-1], least[2], 2 * least[0]):
+    assert least[0] > least[2] > least[4], least
+    for budget in (least[4], least[2], 2 * least[0]):
         found = within(session, config, f"{layout} --offload auto", budget)
         for part, bytes_ in zip(parts, least):
             if bytes_ <= budget:

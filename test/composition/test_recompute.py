@@ -128,7 +128,7 @@ def explained(session, config, layout):
     plan = session.compile(config, layout)
     text, facts = (session.execute("mgc", "explain", plan, *form).stdout for form in ((), ("--json",)))
     told = {layer: int(stage) for stage, ranges in re.findall(r"^  stage (\d+): layer ([^:]*): full$", text, re.M)
-            for begin, last in re.findall(r"(\d+) to (\d+)", ranges) for layer in range(int(begin), int(last) + 1)}
+            for begin, last in re.findall(r"(\d+)(?: to (\d+))?", ranges) for layer in range(int(begin), int(last or begin) + 1)}
     full = {layer: number for number, stage in enumerate(json.loads(facts)["stages"]) for row in stage["recompute"] if row["policy"] == "full"
             for begin, end in row["layers"] for layer in range(begin, end)}
     return told, full
