@@ -184,7 +184,7 @@ private:
   }
 
   // --- Update
-  // A piece with its place among the pieces of its op and, of those on the host, among all.
+  // A piece with its place among the pieces of its op, and among all, of which those on the host come first.
   struct Piece {
     PiecesOp op;
     int64_t index = 0, number = 0;
@@ -206,6 +206,8 @@ private:
         std::vector<Piece> &to = op.getOnHost() ? onHost : onDevice;
         to.push_back({op, i, int64_t(to.size()), sizesOf(op)});
       }
+    for (Piece &piece : onDevice) // an update is of each piece once
+      piece.number += std::ssize(onHost);
     const auto copyIn = [&](size_t i) {
       if (i < onHost.size())
         chunk.calls.push_back(copiesOf(onHost[i], plan::HostCopy::Direction::in));

@@ -27,6 +27,7 @@ LAYOUTS = {
     "sgd": (None, "--gbs 2 --optimizer sgd"),
     "lion": (None, "--gbs 2 --optimizer lion --bf16"),
     "half": (None, "--gbs 2 --bf16 --optimizer-offload-fraction 0.5"),
+    "pieces alike": ("gpt2", "--gbs 2 --optimizer-offload-fraction 0.5"),  # one on the host and one on the device, of a size
     "dp": (None, "--dp 2 --gbs 4 --bf16"),
     "zero1": (None, "--dp 2 --gbs 4 --zero 1 --bf16"),
     "zero1-f32": (None, "--dp 2 --gbs 4 --zero 1 --optimizer-offload-fraction 0.7"),
