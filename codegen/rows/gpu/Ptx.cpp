@@ -53,7 +53,7 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(plan::KernelLevel level)
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // Without .rn the driver's compiler may fuse a product and a sum: what may be, LLVM has fused.
+    // Without .rn the driver's compiler may fuse a product and a sum.
     if (llvm::cl::Option *level = llvm::cl::getRegisteredOptions().lookup("nvptx-fma-level"))
       level->addOccurrence(0, "nvptx-fma-level", "0");
   });
@@ -63,7 +63,7 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(plan::KernelLevel level)
   if (!backend)
     return nullptr;
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast; // as on the CPU
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // as on the CPU
   return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
       triple, nameOf(level), ptxFeature(level), options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
