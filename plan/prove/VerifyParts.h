@@ -30,6 +30,12 @@ struct Interval {
 // Adds a violation for neighbours (by position) that overlap.
 void verifyDisjoint(Checks &checks, const Place &place, std::vector<Interval> intervals);
 
+// VerifyHostPart.cpp: the elements of a state that are on the host are the same of all states of the bucket that only the update has.
+// `elements`: all that a rank has. Adds where they lie to `persistent`. Returns whether others are on the device, which have a place
+// there.
+bool verifyHostPart(Checks &checks, const StagePlan &stage, const Bucket &bucket, const State &state, int64_t elements,
+                    const Place &place, std::vector<Interval> &persistent);
+
 // Every list of axes is sound and no primitive axis is in two of them.
 bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<const Axes *> lists);
 
