@@ -85,6 +85,7 @@ def test_the_curve(session):
         asked = f"{layout} --memory {budget}"
         chosen, peak = facts_of(session, config, asked)["budget"], peak_of(session.plan(config, asked))
         assert chosen["bytes"] == budget
+        assert len(chosen["curve"]) > 2, chosen["curve"]
         assert {"bytes": peak, "seconds": chosen["seconds"]} in chosen["curve"], (peak, chosen)
         for key, isDescending in ("bytes", False), ("seconds", True):
             values = [point[key] for point in chosen["curve"]]
@@ -115,7 +116,7 @@ def test_auto(session):
     config, layout = models.with_layers(GPT2, 8), "--pp 2 --mbs 1 --schedule auto"
     most = peak_of(session.plan(config, f"{layout} --memory 1TB"))
     least = smallest(session, config, layout)
-    assert least <= smallest(session, config, f"{layout} --schedule-memory 1")
+    assert least < smallest(session, config, f"{layout} --schedule-memory 1")
     times = [within(session, config, layout, least + (most - least) * i // 3) for i in range(4)]
     assert times[-1] <= seconds_of(session, config, f"{layout} --schedule-memory 1 --no-recompute") * (1 + 1e-9), times
 
