@@ -370,16 +370,18 @@ class Hostile(unittest.TestCase):
         command = ["mgrun", "plan", "--mock-data", "--train-iters", "0", "--save", "killed", "--no-save-optim"]
         run(*command)
         inside = 0
-        for attempt in range(8):
+        for attempt in range(200):  # on a busy machine most saves are over before this process sees that they began
             before = set(os.listdir("killed"))
             process = start(*command, "--seed", attempt, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
             while process.poll() is None and not any("model" in name for name in set(os.listdir("killed")) - before):
                 pass
-            time.sleep(0.002 * attempt)  # so far into the save
+            time.sleep(0.002 * (attempt % 8))  # so far into the save
             inside += process.poll() is None
             process.kill()
             process.wait()
             self.expect(0, "", "plan", *MOCK, "--load", "killed/model.safetensors")
+            if attempt >= 7 and inside >= 4:
+                break
         self.assertGreater(inside, 0, "no kill fell into a save")
 
     def test_interrupt_saves(self):
