@@ -123,6 +123,8 @@ bool isOfUnit(const StagePlan &stage, const Call &call) {
     if (binding.slot >= 0)
       return false;
     const std::string_view region = regionOf(binding);
+    if (region == kTransient)
+      return false;
     units += region == "units" || region == "gathered";
     frames += region == "frame";
   }

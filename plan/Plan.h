@@ -28,8 +28,8 @@ inline constexpr int64_t kVersion = 30;
 
 // A part of the rank's memory; together the regions cover the device's arena and the host's exactly.
 struct Region {
-  // On the device: parameters gradients optimizer activations gathered units staging frame inputs scalars. On the host:
-  // hostOptimizer.
+  // On the device: parameters gradients optimizer activations gathered units transient staging frame inputs scalars. On the host:
+  // hostActivations hostOptimizer.
   std::string kind;
   int64_t offset = 0, bytes = 0;
   bool operator==(const Region &) const = default;

@@ -67,40 +67,115 @@ std::vector<int64_t> offsetsOfDouts(const BlockFunction &forward) {
 
 } // namespace
 
+ChunkLayout::BlockOffsets ChunkLayout::offsetsFor(const ModelBlock &block, bool isOffloaded, bool isFirst) {
+  BlockOffsets offsets = {activationOffsets(block),
+                          resultOffsets(block.forward, Res::out),
+                          offsetsOfDins(block),
+                          offsetsOfDouts(block.forward),
+                          {},
+                          resultOffsets(block.input, Res::split)};
+  OffsetGroup saved, moved;
+  std::vector<int64_t> movedSizes;
+  const auto move = [&](int64_t bytes) {
+    moved.add(bytes);
+    movedSizes.push_back(bytes);
+  };
+  const std::vector<int64_t> results = block.forward.resultsOf(Res::saved);
+  for (int64_t i : results)
+    if (const BlockFunction::Result &result = block.forward.results[i];
+        isOffloaded && !isFirst && result.offloaded && result.activation >= 0 && block.activations.size() == 1)
+      offsets.entersMoved = true;
+  if (offsets.entersMoved)
+    move(offsets.in.back());
+  std::vector<size_t> movedResults; // by index of saved
+  for (auto [index, i] : llvm::enumerate(results)) {
+    const BlockFunction::Result &result = block.forward.results[i];
+    const int64_t bytes = result.activation >= 0 ? 0 : bytesOf(block.forward.resultType(i));
+    offsets.isMoved.push_back(isOffloaded && result.offloaded && result.activation < 0);
+    saved.add(offsets.isMoved.back() ? 0 : bytes);
+    if (offsets.isMoved.back()) {
+      movedResults.push_back(index);
+      move(bytes);
+    }
+  }
+  offsets.saved = saved.finish();
+  const std::vector<int64_t> movedOffsets = moved.finish();
+  for (auto [i, bytes] : llvm::enumerate(movedSizes))
+    offsets.moved.emplace_back(movedOffsets[i], bytes);
+  for (auto [i, index] : llvm::enumerate(movedResults))
+    offsets.saved[index] = movedOffsets[i + size_t(offsets.entersMoved)];
+  offsets.movedBytes = movedOffsets.back();
+  return offsets;
+}
+
+const ChunkLayout::BlockOffsets &ChunkLayout::addBlock(const ModelBlock &block, size_t instance) {
+  if (!llvm::is_contained(blocks_, &block))
+    blocks_.push_back(&block);
+  const Key key = keyOf(block, instance);
+  auto it = offsets_.find(key);
+  if (it == offsets_.end())
+    it = offsets_.emplace(key, offsetsFor(block, std::get<1>(key), std::get<2>(key))).first;
+  return it->second;
+}
+
 ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move(instances)) {
   int64_t &activation = bytes_[kind(BufferKind::activation)], &split = bytes_[kind(BufferKind::split)];
+  int64_t &offloaded = bytes_[kind(BufferKind::offloaded)];
+  int64_t again = 0; // bytes of the unit so far
   for (size_t i = 0; i < instances_.size(); ++i) {
     const ModelBlock &block = *instances_[i].block;
-    auto [it, isNew] = offsets_.try_emplace(&block);
-    BlockOffsets &offsets = it->second;
-    if (isNew) {
-      blocks_.push_back(&block);
-      offsets = {activationOffsets(block),
-                 resultOffsets(block.forward, Res::out),
-                 offsetsOfDins(block),
-                 offsetsOfDouts(block.forward),
-                 resultOffsets(block.forward, Res::saved),
-                 resultOffsets(block.input, Res::split)};
-    }
-    isKept_.push_back(i == 0 || savesActivation(block));
+    const BlockOffsets &offsets = addBlock(block, i);
+    const bool continuesUnit = instances_[i].continuesUnit;
+    isKept_.push_back(i == 0 || (savesActivation(block) && !continuesUnit && !offsets.entersMoved));
     entering_.push_back(i == 0 ? 0 : isKept_[i] ? activation : int64_t(i % 2)); // or the half of the flow
+    const int64_t entering = plan::aligned(offsets.in.back());
     if (i > 0) {
       if (isKept_[i])
-        activation += plan::aligned(offsets.in.back());
-      else
-        forwardFlowHalf_ = std::max(forwardFlowHalf_, plan::aligned(offsets.in.back()));
+        activation += entering;
+      else if (!offsets.entersMoved)
+        forwardFlowHalf_ = std::max(forwardFlowHalf_, entering);
       flowHalf_ = std::max(flowHalf_, plan::aligned(offsets.gradientOfIn.back()));
     }
     savedStart_.push_back(activation);
     activation += plan::aligned(offsets.saved.back());
     splitStart_.push_back(split);
     split += plan::aligned(offsets.split.back());
+    enteringAgain_.push_back(continuesUnit ? again : 0);
+    again = continuesUnit ? again + entering : 0;
+    savedAgain_.push_back(again);
+    if (instances_[i].again)
+      again += plan::aligned(addBlock(*instances_[i].again, i).saved.back());
+    againBytes_ = std::max(againBytes_, again);
+    hostStart_.push_back(offloaded);
+    ordinal_.push_back(offloaded_);
+    offloaded_ += instances_[i].isOffloaded;
+    offloaded += plan::aligned(offsets.movedBytes);
+    stagedHalf_ = std::max(stagedHalf_, plan::aligned(offsets.movedBytes));
+    entersMoved_ |= offsets.entersMoved;
   }
-  const BlockOffsets &front = offsets_.at(instances_.front().block), &back = offsets_.at(instances_.back().block);
+  const BlockOffsets &front = offsetsAt(0), &back = offsetsAt(instances_.size() - 1);
   bytes_[kind(BufferKind::input)] = front.in.back();
   bytes_[kind(BufferKind::output)] = back.out.back();
   bytes_[kind(BufferKind::gradientOut)] = front.gradientOfIn.back();
   bytes_[kind(BufferKind::gradientIn)] = back.gradientOfOut.back();
+}
+
+std::vector<ChunkLayout::Call> ChunkLayout::callsOf(plan::Task task) const {
+  std::vector<Call> calls;
+  const size_t count = instances_.size();
+  for (size_t n = 0; n < count; ++n) {
+    const size_t i = task == plan::Task::forward ? n : count - 1 - n;
+    const bool isLast = i + 1 == count || !instances_[i + 1].continuesUnit;
+    if (task == plan::Task::backward && isLast && instances_[i].continuesUnit) {
+      size_t first = i;
+      while (instances_[first].continuesUnit)
+        --first;
+      for (; first < i; ++first)
+        calls.push_back({task, first, &instances_[first].again->forward, true});
+    }
+    calls.push_back({task, i, instances_[i].functionOf(task)});
+  }
+  return calls;
 }
 
 int64_t ChunkLayout::keptBytes(const ModelBlock &block) {
@@ -115,48 +190,76 @@ bool ChunkLayout::computes(plan::Task task) const {
   return llvm::any_of(blocks_, [&](const ModelBlock *block) { return block->computes(task); });
 }
 
-ChunkLayout::Offset ChunkLayout::activation(size_t instance, int64_t index) const {
-  const int64_t inside = offsets_.at(instances_[instance].block).in[index];
-  if (!isKept_[instance])
-    return {kForwardFlow, entering_[instance] * forwardFlowHalf_ + inside};
-  const int64_t offset = entering_[instance] + inside;
-  return {kind(instance == 0 ? BufferKind::input : BufferKind::activation), offset};
+std::vector<ChunkLayout::Moved> ChunkLayout::movedOf(size_t instance) const {
+  std::vector<Moved> all;
+  for (const auto &[offset, bytes] : offsetsAt(instance).moved)
+    all.push_back({stagedAt(instance) + offset, hostStart_[instance] + offset, bytes});
+  return all;
 }
 
-ChunkLayout::Offset ChunkLayout::out(size_t instance, int64_t index) const {
-  if (instance + 1 < instances_.size())
-    return activation(instance + 1, index);
-  return {kind(BufferKind::output), offsets_.at(instances_[instance].block).out[index]};
+bool ChunkLayout::readsMoved(const Call &call) const {
+  return call.task != plan::Task::forward && call.function && instances_[call.instance].isOffloaded &&
+         llvm::any_of(llvm::seq(call.function->arguments.size()), [&](size_t i) {
+           return call.function->arguments[i].kind == Arg::saved && argument(call, i).buffer == kStaged;
+         });
+}
+
+const ModelBlock &ChunkLayout::blockOf(const Call &call) const {
+  const Instance &instance = instances_[call.instance];
+  return instance.again && call.task != plan::Task::forward ? *instance.again : *instance.block;
+}
+
+ChunkLayout::Offset ChunkLayout::activation(plan::Task task, size_t instance, int64_t index) const {
+  const int64_t inside = offsetsAt(instance).in[index];
+  if (offsetsAt(instance).entersMoved)
+    return {kStaged, stagedAt(instance) + inside};
+  if (isKept_[instance])
+    return {kind(instance == 0 ? BufferKind::input : BufferKind::activation), entering_[instance] + inside};
+  if (task != plan::Task::forward && instances_[instance].continuesUnit)
+    return {kAgain, enteringAgain_[instance] + inside};
+  return {kForwardFlow, entering_[instance] * forwardFlowHalf_ + inside};
+}
+
+ChunkLayout::Offset ChunkLayout::out(const Call &call, int64_t index) const {
+  if (call.instance + 1 < instances_.size())
+    return activation(call.task, call.instance + 1, index);
+  return {kind(BufferKind::output), offsetsAt(call.instance).out[index]};
 }
 
 ChunkLayout::Offset ChunkLayout::gradient(size_t instance, int64_t index) const {
   if (instance == instances_.size())
-    return {kind(BufferKind::gradientIn), offsets_.at(instances_.back().block).gradientOfOut[index]};
-  int64_t offset = offsets_.at(instances_[instance].block).gradientOfIn[index];
+    return {kind(BufferKind::gradientIn), offsetsAt(instances_.size() - 1).gradientOfOut[index]};
+  int64_t offset = offsetsAt(instance).gradientOfIn[index];
   if (instance == 0)
     return {kind(BufferKind::gradientOut), offset};
   return {kFlow, int64_t(instance % 2) * flowHalf_ + offset};
 }
 
-ChunkLayout::Offset ChunkLayout::saved(size_t instance, int64_t index) const {
-  const ModelBlock &block = *instances_[instance].block;
+ChunkLayout::Offset ChunkLayout::saved(const Call &call, int64_t index) const {
+  const ModelBlock &block = blockOf(call);
   const BlockFunction::Result &result = block.forward.results[block.forward.resultsOf(Res::saved)[index]];
   if (result.activation >= 0)
-    return activation(instance, result.activation);
-  return {kind(BufferKind::activation), savedStart_[instance] + offsets_.at(&block).saved[index]};
+    return activation(call.task, call.instance, result.activation);
+  const BlockOffsets &offsets = offsetsAt(block, call.instance);
+  const int64_t inside = offsets.saved[index];
+  if (offsets.isMoved[index])
+    return {kStaged, stagedAt(call.instance) + inside};
+  if (&block != instances_[call.instance].block)
+    return {kAgain, savedAgain_[call.instance] + inside};
+  return {kind(BufferKind::activation), savedStart_[call.instance] + inside};
 }
 
-ChunkLayout::Offset ChunkLayout::argument(size_t instance, const BlockFunction &function, size_t argument) const {
-  const auto &[what, index, isFrozen] = function.arguments[argument];
+ChunkLayout::Offset ChunkLayout::argument(const Call &call, size_t argument) const {
+  const auto &[what, index, isFrozen] = call.function->arguments[argument];
   switch (what) {
   case Arg::activation:
-    return activation(instance, index);
+    return activation(call.task, call.instance, index);
   case Arg::dout:
-    return gradient(instance + 1, index);
+    return gradient(call.instance + 1, index);
   case Arg::saved:
-    return saved(instance, index);
+    return saved(call, index);
   case Arg::split:
-    return {kind(BufferKind::split), splitStart_[instance] + offsets_.at(instances_[instance].block).split[index]};
+    return {kind(BufferKind::split), splitStart_[call.instance] + offsetsAt(blockOf(call), call.instance).split[index]};
   case Arg::data:
   case Arg::parameter:
     return {};
@@ -164,18 +267,18 @@ ChunkLayout::Offset ChunkLayout::argument(size_t instance, const BlockFunction &
   return {};
 }
 
-ChunkLayout::Offset ChunkLayout::result(size_t instance, const BlockFunction &function, size_t number) const {
-  const BlockFunction::Result &result = function.results[number];
+ChunkLayout::Offset ChunkLayout::result(const Call &call, size_t number) const {
+  const BlockFunction::Result &result = call.function->results[number];
   switch (result.kind) {
   case Res::out:
-    return out(instance, result.index);
+    return out(call, result.index);
   case Res::saved:
-    return saved(instance, result.index);
+    return saved(call, result.index);
   case Res::din:
-    return gradient(instance, result.index);
+    return gradient(call.instance, result.index);
   case Res::split:
     return {kind(BufferKind::split),
-            splitStart_[instance] + offsets_.at(instances_[instance].block).split[result.index]};
+            splitStart_[call.instance] + offsetsAt(blockOf(call), call.instance).split[result.index]};
   case Res::lossSum:
   case Res::tokens:
   case Res::term:

@@ -94,6 +94,10 @@ Result<schedule::Problem> readProblem(const Decisions &decisions, const ProgramD
   MGC_ASSIGN(row, schedule::rowOf(problem));
   if (row.splitBackward != training.splitBackward)
     return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule, row.splitBackward);
+  if (row.splitBackward && training.recomputeMethod == RecomputeMethod::uniform && training.recomputeLayers > 1)
+    return errorf("schedule '{}' splits backward, and a unit of several layers has it in one; expected "
+                  "recompute_num_layers = 1 in mg.training",
+                  problem.schedule);
   if (row.byTime)
     MGC_TRY(addTimes(module, stages, programs, problem));
   if (row.byTime) // planned once
@@ -187,7 +191,7 @@ Result<Decisions> decide(ModuleOp module, std::optional<int64_t> *leastBudget) {
   }
   MGC_TRY(addPrograms(decisions, usedBlocks(decisions.stages), decisions.programs));
   for (const StageDecisions &stage : decisions.stages)
-    decisions.programs.hostCopies.add(stage.op, decisions.programs.programs);
+    decisions.programs.hostCopies.add(stage.op, stage.chunks, decisions.programs.programs);
   if (!hasBudget)
     MGC_TRY(placeStages(decisions, decisions.programs));
   MGC_TRY(verifyHostMemory(decisions).at("memory"));

@@ -24,7 +24,7 @@ static int64_t hostBytes(StageOp stage, double fraction) {
 static double fittingFraction(const Decisions &decisions, int64_t budget) {
   for (int64_t thousandths = 1000; thousandths > 0; --thousandths)
     if (llvm::all_of(decisions.stages, [&](const StageDecisions &stage) {
-          return hostBytes(stage.op, double(thousandths) / 1000) <= budget;
+          return hostBytes(stage.op, double(thousandths) / 1000) + stage.schedule.hostBytes <= budget;
         }))
       return double(thousandths) / 1000;
   return 0;
@@ -46,12 +46,14 @@ Status verifyHostMemory(const Decisions &decisions) {
   const int64_t needed = most->memory.hostBytes;
   if (needed <= budget)
     return Status::ok();
-  const double fraction = fittingFraction(decisions, budget);
+  const int64_t activations = most->schedule.hostBytes;
+  const double fraction = training.optimizerOffload > 0 ? fittingFraction(decisions, budget) : 0;
   return errorf(
       "stage {} takes {} bytes of the host, {} more than the {} of --host-memory {}\n  possible: --host-memory "
       "{}{}, or less for a rank: more of --tp, --pp or, with data ranks, of --zero",
       most - decisions.stages.begin(), needed, needed - budget, budget, training.hostMemory, needed,
-      fraction > 0 ? fmt::format(", --optimizer-offload-fraction {}", fraction) : "");
+      fmt::format("{}{}", fraction > 0 ? fmt::format(", --optimizer-offload-fraction {}", fraction) : "",
+                  activations > 0 ? ", a smaller --activation-offload-fraction" : ""));
 }
 
 } // namespace mgc

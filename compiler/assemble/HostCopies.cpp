@@ -21,32 +21,53 @@ PieceSizes sizesOf(PiecesOp pieces) {
   return sizes;
 }
 
-static AssembledProgram makeCopies(plan::HostCopy::Direction direction, const PieceSizes &sizes) {
+static AssembledProgram makeCopies(std::string_view task, plan::HostCopy::Direction direction,
+                                   const std::vector<std::string> &names, const std::vector<int64_t> &bytes) {
   AssembledProgram out;
-  out.program.name = fmt::format("update.copy_{}", plan::nameOf(direction));
-  for (size_t i = 0; i < sizes.bytes.size(); ++i)
+  out.program.name = fmt::format("{}.copy_{}", task, plan::nameOf(direction));
+  for (size_t i = 0; i < bytes.size(); ++i)
     for (const char *side : {"from", "to"}) {
       out.program.segments.push_back(fmt::format("{}{}", side, i));
-      out.program.segmentBytes.push_back(sizes.bytes[i]);
+      out.program.segmentBytes.push_back(bytes[i]);
     }
-  for (size_t i = 0; i < sizes.bytes.size(); ++i) {
+  for (size_t i = 0; i < bytes.size(); ++i) {
     const auto from = int64_t(2 * i);
-    out.program.instructions.push_back({plan::HostCopy{direction, sizes.bytes[i]},
+    out.program.instructions.push_back({plan::HostCopy{direction, bytes[i]},
                                         {{from, 0, 0, from}, {from + 1, 0, 0, from + 1}},
-                                        fmt::format("{}/{}", out.program.name, sizes.states[i])});
+                                        fmt::format("{}/{}", out.program.name, names[i])});
   }
   return out;
 }
 
-void HostCopyPrograms::add(StageOp stage, std::vector<AssembledProgram> &programs) {
-  for (PiecesOp pieces : stage.all<PiecesOp>()) {
-    if (!pieces.getOnHost())
-      continue;
-    const PieceSizes sizes = sizesOf(pieces);
-    for (const Direction direction : {Direction::in, Direction::out})
-      if (programs_.try_emplace({direction, sizes.bytes}, int64_t(programs.size())).second)
-        programs.push_back(makeCopies(direction, sizes));
-  }
+std::vector<int64_t> HostCopyPrograms::sizesOf(const std::vector<ChunkLayout::Moved> &moved) {
+  std::vector<int64_t> bytes;
+  for (const ChunkLayout::Moved &value : moved)
+    bytes.push_back(value.bytes);
+  return bytes;
+}
+
+void HostCopyPrograms::add(std::string_view task, const std::vector<std::string> &names,
+                           const std::vector<int64_t> &bytes, std::vector<AssembledProgram> &programs) {
+  for (const Direction direction : {Direction::in, Direction::out})
+    if (programs_.try_emplace({task, direction, bytes}, int64_t(programs.size())).second)
+      programs.push_back(makeCopies(task, direction, names, bytes));
+}
+
+void HostCopyPrograms::add(StageOp stage, const std::vector<ChunkLayout> &chunks,
+                           std::vector<AssembledProgram> &programs) {
+  for (PiecesOp pieces : stage.all<PiecesOp>())
+    if (pieces.getOnHost()) {
+      const PieceSizes sizes = mgc::sizesOf(pieces);
+      add(kUpdate, sizes.states, sizes.bytes, programs);
+    }
+  for (const ChunkLayout &chunk : chunks)
+    for (size_t i = 0; i < chunk.instances().size(); ++i)
+      if (const std::vector<ChunkLayout::Moved> moved = chunk.movedOf(i); !moved.empty()) {
+        std::vector<std::string> names;
+        for (size_t k = 0; k < moved.size(); ++k)
+          names.push_back(fmt::format("value{}", k));
+        add(kActivations, names, sizesOf(moved), programs);
+      }
 }
 
 } // namespace mgc

@@ -1,7 +1,9 @@
-// Programs of the copies between host and device around the update of a piece. In: the pieces of all stages. Out: a program for
-// each direction and list of sizes; its segments are, for each copy, source and destination.
+// Programs of copies between host and device: around the update of a piece, and of what an instance saves. In: the pieces and
+// chunks of all stages. Out: a program for each task, direction and list of sizes; its segments are, for each copy, source and
+// destination.
 #pragma once
 
+#include "compiler/assemble/ChunkLayout.h"
 #include "compiler/assemble/Programs.h"
 #include "dialects/mg/Mg.h"
 
@@ -20,12 +22,22 @@ PieceSizes sizesOf(PiecesOp pieces);
 class HostCopyPrograms {
 public:
   using Direction = plan::HostCopy::Direction;
-  // Appends the programs of the stage's pieces that are not there yet.
-  void add(StageOp stage, std::vector<AssembledProgram> &programs);
-  int64_t of(Direction direction, const std::vector<int64_t> &bytes) const { return programs_.at({direction, bytes}); }
+  // Appends the programs of the stage that are not there yet.
+  void add(StageOp stage, const std::vector<ChunkLayout> &chunks, std::vector<AssembledProgram> &programs);
+  int64_t ofUpdate(Direction direction, const std::vector<int64_t> &bytes) const {
+    return programs_.at({kUpdate, direction, bytes});
+  }
+  int64_t ofActivations(Direction direction, const std::vector<ChunkLayout::Moved> &moved) const {
+    return programs_.at({kActivations, direction, sizesOf(moved)});
+  }
 
 private:
-  std::map<std::pair<Direction, std::vector<int64_t>>, int64_t> programs_;
+  static constexpr std::string_view kUpdate = "update", kActivations = "activations";
+  using Key = std::tuple<std::string_view, Direction, std::vector<int64_t>>;
+  static std::vector<int64_t> sizesOf(const std::vector<ChunkLayout::Moved> &moved);
+  void add(std::string_view task, const std::vector<std::string> &names, const std::vector<int64_t> &bytes,
+           std::vector<AssembledProgram> &programs);
+  std::map<Key, int64_t> programs_;
 };
 
 } // namespace mgc

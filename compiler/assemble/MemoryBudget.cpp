@@ -44,7 +44,7 @@ public:
     timer.times_.chunks.resize(size_t(problem.shape.chunks()));
     for (auto [s, stage] : llvm::enumerate(decisions.stages))
       for (auto [c, chunk] : llvm::enumerate(stage.chunks))
-        timer.times_.chunks[size_t(problem.shape.globalChunk(int64_t(s), int64_t(c)))] = seconds.of(chunk.instances());
+        timer.times_.chunks[size_t(problem.shape.globalChunk(int64_t(s), int64_t(c)))] = seconds.of(chunk);
     timer.times_.message = seconds.message(problem.bytes[0][0][size_t(BufferKind::output)]);
     return timer;
   }
@@ -295,7 +295,7 @@ private:
     return names;
   }
 
-  int64_t largestFrame(const std::vector<std::string> &functions, const std::set<std::string> &without) const {
+  int64_t largestFrame(const std::set<std::string> &functions, const std::set<std::string> &without) const {
     int64_t most = 0;
     for (const std::string &name : functions)
       if (!without.contains(name))

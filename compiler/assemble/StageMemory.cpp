@@ -57,21 +57,21 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
   StageFunctions names;
   names.others = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
   for (ReductionOp reduction : stage.all<ReductionOp>())
-    names.others.push_back(reduction.getFunction().str());
+    names.others.insert(reduction.getFunction().str());
   for (PiecesOp pieces : stage.all<PiecesOp>())
-    names.others.push_back(pieces.getUpdate().str());
+    names.others.insert(pieces.getUpdate().str());
   for (UnitOp unit : stage.all<UnitOp>()) {
     for (StringRef function : unit.functions())
-      names.others.push_back(function.str());
+      names.others.insert(function.str());
     if (unit.getGather())
-      names.forward.push_back(unit.getGather()->str());
+      names.forward.insert(unit.getGather()->str());
   }
   for (const ChunkLayout &chunk : chunks)
-    for (const ModelBlock *block : chunk.blocks())
-      for (const BlockFunction *function : block->functions()) {
-        const bool isForward = function == block->functionOf(plan::Task::forward);
-        (isForward ? names.forward : names.others).push_back(func::FuncOp(function->function).getName().str());
-      }
+    for (plan::Task task : plan::kBlockTasks)
+      for (const ChunkLayout::Call &call : chunk.callsOf(task))
+        if (call.function)
+          (task == plan::Task::forward ? names.forward : names.others)
+              .insert(func::FuncOp(call.function->function).getName().str());
   return names;
 }
 
@@ -112,10 +112,20 @@ public:
     if (std::ranges::any_of(
             out_.buckets, [&](const plan::Bucket &bucket) { return std::ranges::any_of(bucket.states, isOfOneUnit); }))
       addRegion("units", [&] { placeUnits(); });
+    const int64_t again = mostOf(&ChunkLayout::againBytes), staged = mostOf(&ChunkLayout::stagedBytes);
+    if (again + staged > 0)
+      addRegion(plan::kTransient, [&] {
+        out_.again = take(again);
+        out_.staged = out_.forwardStaged = take(staged);
+        if (hasPairs)
+          out_.forwardStaged = take(staged);
+      });
     if (const int64_t staging = stagingBytes(); staging > 0)
       addRegion(plan::kStaging, [&] { out_.staging = {take(staging), take(staging)}; });
     addRegion("frame", [&] { placeFrames(); });
     const Checked bytes = end_;
+    if (schedule.hostBytes > 0)
+      addRegion(plan::kHostActivations, [&] { out_.hostActivations = take(schedule.hostBytes); });
     placeOnHost();
     if (!end_)
       return errorf("the stage's buffers take more bytes than 64 bits hold");
@@ -399,7 +409,7 @@ private:
     return Status::ok();
   }
 
-  int64_t largestFrame(const std::vector<std::string> &functions, int64_t FunctionFrame::*bytes) {
+  int64_t largestFrame(const std::set<std::string> &functions, int64_t FunctionFrame::*bytes) {
     int64_t most = 0;
     for (const std::string &name : functions)
       most = std::max(most, frames_.at(name).*bytes);
@@ -410,14 +420,17 @@ private:
     return hasPairs() ? checkedAdd(forward, others) : Checked(std::max(forward, others));
   }
 
+  // The most bytes that a chunk has of something.
+  int64_t mostOf(int64_t (ChunkLayout::*bytes)() const) {
+    int64_t most = 0;
+    for (const ChunkLayout &chunk : chunks_)
+      most = std::max(most, (chunk.*bytes)());
+    return most;
+  }
+
   void placeFrames() {
-    int64_t flow = 0, forwardFlow = 0;
-    for (const ChunkLayout &chunk : chunks_) {
-      flow = std::max(flow, chunk.flowBytes());
-      forwardFlow = std::max(forwardFlow, chunk.forwardFlowBytes());
-    }
-    out_.flow = take(flow);
-    out_.forwardFlow = take(forwardFlow);
+    out_.flow = take(mostOf(&ChunkLayout::flowBytes));
+    out_.forwardFlow = take(mostOf(&ChunkLayout::forwardFlowBytes));
     out_.frame = out_.forwardFrame = take(framesOf(&FunctionFrame::bytes));
     if (hasPairs())
       out_.forwardFrame += largestFrame(functions_.others, &FunctionFrame::bytes);

@@ -8,10 +8,13 @@
 //   activations                        the schedule's area
 //   units                              gradients and values of one unit at a time; behind them the second memory for values, and where
 //                                      calls use two in turn the gradients, in two memories, and their sums
+//   transient                          what the backward of a unit of layers makes again, then staged buffers of offloaded activations;
+//                                      where the schedule has pairs of runs, those of forward have a place of their own behind it
 //   staging                            two buffers for masters and optimizer states of a piece, copied from the host
 //   frame                              gradients, then activations, that flow between the instances of a chunk, then the largest
 //                                      frame; where the schedule has pairs of runs, those of forward have a place of their own
 //                                      behind it
+//   hostActivations                    in the host's arena: the schedule's area of what is offloaded
 //   hostOptimizer                      in the host's arena: what of masters and optimizer states is there
 #pragma once
 
@@ -20,11 +23,13 @@
 #include "compiler/schedule/Periodic.h"
 #include "plan/Plan.h"
 
+#include <set>
+
 namespace mgc {
 
 // The functions that the stage runs: those of forward, and all others.
 struct StageFunctions {
-  std::vector<std::string> forward, others;
+  std::set<std::string> forward, others;
 };
 StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks);
 
@@ -38,7 +43,9 @@ struct StageMemory {
   std::map<std::string, StageInput> inputs;         // by name of the kind of data
   std::vector<plan::Region> regions;                // by offset
   int64_t stepScalars = 0, results = 0, factor = 0; // this and the following: bytes in the allocation
-  int64_t activations = 0, flow = 0, forwardFlow = 0, frame = 0, forwardFrame = 0;
+  int64_t activations = 0, hostActivations = 0, again = 0, staged = 0, forwardStaged = 0;
+  int64_t flow = 0, forwardFlow = 0, frame = 0, forwardFrame = 0;
+  int64_t stagedOf(plan::Task task) const { return task == plan::Task::forward ? forwardStaged : staged; }
   int64_t frameOf(plan::Task task) const { return task == plan::Task::forward ? forwardFrame : frame; }
   // Memory for values of units is there twice where runs are paired, the second for forward, and where values are gathered ahead,
   // for every second instance of a chunk.

@@ -104,7 +104,8 @@ private:
     firstRing_ = int64_t(out_.rings.size());
     for (const plan::Ring &ring : schedule_.rings) {
       out_.rings.push_back(ring);
-      out_.rings.back().offset += memory_.activations;
+      const bool isOnHost = ring.offset >= schedule_.bytes;
+      out_.rings.back().offset += isOnHost ? memory_.hostActivations - schedule_.bytes : memory_.activations;
       if (ring.slots() == 1)
         out_.rings.back().stride = 0;
     }
@@ -234,7 +235,7 @@ private:
 
   plan::Call copiesOf(const Piece &piece, plan::HostCopy::Direction direction) {
     plan::Call call;
-    call.program = context_.hostCopies.of(direction, piece.sizes.bytes);
+    call.program = context_.hostCopies.ofUpdate(direction, piece.sizes.bytes);
     call.instance = piece.number;
     const plan::Bucket &bucket = memory_.buckets[PiecesOp(piece.op).getBucket()];
     for (const std::string &name : piece.sizes.states) {
@@ -287,28 +288,34 @@ private:
     chunk.task = task;
     chunk.first = isFirst;
     chunk.virtualStage = int64_t(k);
-    size_t count = layout.instances().size();
-    std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k), isFirst}];
     std::vector<InstanceCalls> all;
-    for (size_t n = 0; n < count; ++n) {
-      size_t i = task == plan::Task::forward ? n : count - 1 - n;
-      const BlockFunction *function = layout.instances()[i].block->functionOf(task);
-      if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
-        all.push_back(callsOf({layout, k, i, *function, chunk}));
+    for (const ChunkLayout::Call &call : layout.callsOf(task)) {
+      if (call.function && context_.programOf.contains(func::FuncOp(call.function->function).getName().str()))
+        all.push_back(callsOf({layout, k, call, chunk}));
       else
         all.emplace_back();
+      all.back().makesAgain = call.makesAgain;
+      all.back().readsMoved = !all.back().copiesIn.empty();
+      all.back().inSecond = memory_.isSecond(task, call.instance);
       if (isFirst)
-        all.back().gathers = gathersOf(layout.instances()[i].number, firstGathers_.of(int64_t(k), i));
+        all.back().gathers =
+            gathersOf(layout.instances()[call.instance].number, firstGathers_.of(int64_t(k), call.instance));
     }
-    size_t next = 0;                   // the instance whose values were gathered last
+    const size_t count = all.size();
+    size_t next = 0;                   // the one whose values were gathered last
     std::vector<plan::Call> additions; // additions of sums that are made while the next instance computes
+    std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k), isFirst}];
     for (size_t n = 0; n < count; ++n) {
-      begins.push_back(int64_t(chunk.calls.size()));
+      if (n == 0 || !all[n - 1].makesAgain)
+        begins.push_back(int64_t(chunk.calls.size()));
       llvm::append_range(chunk.calls, std::exchange(all[n].gathers, {}));
-      if (isFirst ? n == next : gathersAhead() && !all[n].calls.empty())
+      const bool isNextFree = n + 1 == count || all[n + 1].inSecond != all[n].inSecond;
+      if (isFirst ? n == next : gathersAhead() && isNextFree && !all[n].calls.empty())
         if (next = isFirst ? nextGathers(all, n + 1) : n + 1; next < count)
           llvm::append_range(chunk.calls, std::exchange(all[next].gathers, {}));
+      copyIn(all, n, chunk);
       llvm::append_range(chunk.calls, all[n].calls);
+      llvm::append_range(chunk.calls, all[n].copiesOut);
       if (memory_.sumsBeside && !all[n].calls.empty())
         llvm::append_range(chunk.calls, std::exchange(additions, {}));
       llvm::append_range(chunk.calls, all[n].sums);
@@ -330,9 +337,8 @@ private:
   // A call of a function for one instance, while the slots of its chunk are collected.
   struct Caller {
     const ChunkLayout &layout;
-    size_t number;   // number of the layout in the stage
-    size_t instance; // instance in the layout
-    const BlockFunction &function;
+    size_t number; // number of the layout in the stage
+    const ChunkLayout::Call &call;
     plan::Chunk &chunk;
   };
 
@@ -343,6 +349,9 @@ private:
   // over data ranks, and add the sums to slices.
   struct InstanceCalls {
     std::vector<plan::Call> gathers, calls, sums, additions;
+    std::vector<plan::Call> copiesIn,
+        copiesOut; // copies of what is offloaded: in front of what reads it, behind what makes it
+    bool makesAgain = false, readsMoved = false, inSecond = false; // ChunkLayout::Call; its memory for gathered values
   };
   // The calls that gather units once in a step.
   std::vector<plan::Call> gathersOf(int64_t instance, const std::vector<FirstGathers::Unit> &units) {
@@ -364,14 +373,14 @@ private:
       if (const ParameterPlaces::Place in = places_.of(instanceOf(caller), index); units_.contains(in.bucket))
         units[in.bucket] = in.element / memory_.buckets[in.bucket].unitElements();
     };
-    for (const BlockFunction::Argument &argument : caller.function.arguments)
+    for (const BlockFunction::Argument &argument : caller.call.function->arguments)
       if (argument.kind == BlockFunction::ArgumentKind::parameter && !isGatheredBefore(caller, argument.index))
         add(argument.index, read);
-    for (const BlockFunction::Result &result : caller.function.results)
+    for (const BlockFunction::Result &result : caller.call.function->results)
       if (result.kind == BlockFunction::ResultKind::grad)
         add(result.index, made);
     const auto addUnitCall = [&](std::vector<plan::Call> &to, StringRef functionName, int64_t unit) {
-      to.push_back(stepCall(functionName, {caller.chunk.task, unit, isSecond(caller), isSecondGradient(caller)}));
+      to.push_back(stepCall(functionName, {caller.call.task, unit, isSecond(caller), isSecondGradient(caller)}));
       to.back().instance = instanceOf(caller).number;
     };
     for (const auto &[bucket, unit] : read)
@@ -381,14 +390,46 @@ private:
     for (const auto &[bucket, unit] : made)
       addUnitCall(calls.calls, *units_.at(bucket).getClear(), unit);
     calls.calls.push_back(makeCall(caller));
+    if (caller.layout.readsMoved(caller.call))
+      calls.copiesIn.push_back(copiesOf(caller, plan::HostCopy::Direction::in));
+    if (caller.call.task == plan::Task::forward && !caller.layout.movedOf(caller.call.instance).empty())
+      calls.copiesOut.push_back(copiesOf(caller, plan::HostCopy::Direction::out));
     for (const auto &[bucket, unit] : made)
       addUnitCall(calls.sums, *units_.at(bucket).getSum(), unit);
     for (const auto &[bucket, unit] : made)
       addUnitCall(calls.additions, *units_.at(bucket).getAccumulate(), unit);
     return calls;
   }
-  bool isSecondGradient(const Caller &caller) const { return memory_.isSecondGradient(caller.instance); }
-  bool isSecond(const Caller &caller) const { return memory_.isSecond(caller.chunk.task, caller.instance); }
+  // In front of the n-th call: the copies of what it reads, if they are not on their way yet, and those for the next that reads such.
+  static void copyIn(std::vector<InstanceCalls> &all, size_t n, plan::Chunk &chunk) {
+    llvm::append_range(chunk.calls, std::exchange(all[n].copiesIn, {}));
+    for (size_t next = n + 1; next < all.size(); ++next)
+      if (all[next].readsMoved) {
+        llvm::append_range(chunk.calls, std::exchange(all[next].copiesIn, {}));
+        break;
+      }
+  }
+
+  int64_t slotOf(const Caller &caller, schedule::BufferKind kind) {
+    return slotOf(ringOf_.at({kind, int64_t(caller.number)}), caller.chunk);
+  }
+  // Between the staged buffer of the instance and its place on the host.
+  plan::Call copiesOf(const Caller &caller, plan::HostCopy::Direction direction) {
+    const std::vector<ChunkLayout::Moved> all = caller.layout.movedOf(caller.call.instance);
+    const int64_t slot = slotOf(caller, schedule::BufferKind::offloaded);
+    plan::Call call;
+    call.program = context_.hostCopies.ofActivations(direction, all);
+    call.instance = instanceOf(caller).number;
+    for (const ChunkLayout::Moved &moved : all) {
+      const plan::Binding host = {slot, moved.host}, device = {-1, memory_.stagedOf(caller.call.task) + moved.staged};
+      const bool isIn = direction == plan::HostCopy::Direction::in;
+      call.segments.push_back(isIn ? host : device);
+      call.segments.push_back(isIn ? device : host);
+    }
+    return call;
+  }
+  bool isSecondGradient(const Caller &caller) const { return memory_.isSecondGradient(caller.call.instance); }
+  bool isSecond(const Caller &caller) const { return memory_.isSecond(caller.call.task, caller.call.instance); }
 
   // Whether the values of the parameter stay where the instance's forward, or the first microbatch, has gathered them.
   bool isGatheredBefore(const Caller &caller, int64_t argument) {
@@ -396,42 +437,42 @@ private:
     if (gatherTimeOf(buckets_[bucket]) == GatherTime::step)
       return true;
     const BlockFunction *forward = instanceOf(caller).block->functionOf(plan::Task::forward);
-    return caller.chunk.task != plan::Task::forward && memory_.buckets[bucket].has(plan::StateRole::gatheredValue) &&
+    return caller.call.task != plan::Task::forward && memory_.buckets[bucket].has(plan::StateRole::gatheredValue) &&
            forward && context_.programOf.contains(func::FuncOp(forward->function).getName().str());
   }
 
   plan::Call makeCall(const Caller &caller) {
     plan::Call call;
-    call.program = context_.programOf.at(func::FuncOp(caller.function.function).getName().str());
+    call.program = context_.programOf.at(func::FuncOp(caller.call.function->function).getName().str());
     call.instance = instanceOf(caller).number;
     for (const SegmentSource &segment : context_.programs[call.program].segments)
       call.segments.push_back(segment.kind == SegmentSource::Kind::frame
-                                  ? plan::Binding{-1, memory_.frameOf(caller.chunk.task)}
+                                  ? plan::Binding{-1, memory_.frameOf(caller.call.task)}
                               : segment.kind == SegmentSource::Kind::argument ? argumentBinding(caller, segment.index)
                                                                               : resultBinding(caller, segment.index));
     return call;
   }
 
-  static const Instance &instanceOf(const Caller &caller) { return caller.layout.instances()[caller.instance]; }
+  static const Instance &instanceOf(const Caller &caller) { return caller.layout.instances()[caller.call.instance]; }
 
   plan::Binding argumentBinding(const Caller &caller, size_t argument) {
-    const BlockFunction::Argument &taken = caller.function.arguments[argument];
-    func::FuncOp function = caller.function.function;
+    const BlockFunction::Argument &taken = caller.call.function->arguments[argument];
+    func::FuncOp function = caller.call.function->function;
     if (taken.kind == BlockFunction::ArgumentKind::data)
       return {slotOf(ringOfData_.at(function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()), caller.chunk),
               0};
     if (taken.kind == BlockFunction::ArgumentKind::parameter)
       return {-1, valueOffset(caller, taken.index)};
-    return inBuffer(caller, caller.layout.argument(caller.instance, caller.function, argument));
+    return inBuffer(caller, caller.layout.argument(caller.call, argument));
   }
 
   plan::Binding resultBinding(const Caller &caller, size_t number) {
-    const BlockFunction::Result &result = caller.function.results[number];
+    const BlockFunction::Result &result = caller.call.function->results[number];
     if (const std::optional<int64_t> total = result.total())
       return {-1, out_.resultsOffset + 4 * *total};
     if (result.kind == BlockFunction::ResultKind::grad)
       return {-1, gradientOffset(caller, result.index)};
-    return inBuffer(caller, caller.layout.result(caller.instance, caller.function, number));
+    return inBuffer(caller, caller.layout.result(caller.call, number));
   }
 
   plan::Binding inBuffer(const Caller &caller, ChunkLayout::Offset at) {
@@ -439,7 +480,11 @@ private:
       return {-1, memory_.flow + at.offset};
     if (at.buffer == ChunkLayout::kForwardFlow)
       return {-1, memory_.forwardFlow + at.offset};
-    return {slotOf(ringOf_.at({schedule::BufferKind(at.buffer), int64_t(caller.number)}), caller.chunk), at.offset};
+    if (at.buffer == ChunkLayout::kAgain)
+      return {-1, memory_.again + at.offset};
+    if (at.buffer == ChunkLayout::kStaged)
+      return {-1, memory_.stagedOf(caller.call.task) + at.offset};
+    return {slotOf(caller, schedule::BufferKind(at.buffer)), at.offset};
   }
 
   int64_t valueOffset(const Caller &caller, int64_t argument) {

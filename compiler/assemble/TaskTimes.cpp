@@ -39,15 +39,14 @@ double ProgramSeconds::message(int64_t bytes) const {
   return messages_.latency + messages_.secondsPerByte * double(bytes);
 }
 
-schedule::ChunkCost ProgramSeconds::of(ArrayRef<Instance> chunk) const {
-  schedule::ChunkCost cost{0, 0, 0, 0};
-  for (const Instance &instance : chunk) {
-    cost.forward += of(instance.block->forward);
-    cost.backward += of(instance.block->backward);
-    cost.input += of(instance.block->input);
-    cost.weight += of(instance.block->weight);
-  }
-  return cost;
+schedule::ChunkCost ProgramSeconds::of(const ChunkLayout &chunk) const {
+  const auto all = [&](plan::Task task) {
+    double seconds = 0;
+    for (const ChunkLayout::Call &call : chunk.callsOf(task))
+      seconds += call.function ? of(*call.function) : 0;
+    return seconds;
+  };
+  return {all(plan::Task::forward), all(plan::Task::backward), all(plan::Task::input), all(plan::Task::weight)};
 }
 
 Status addTimes(ModuleOp module, const std::vector<StageDecisions> &stages, const ProgramDecisions &programs,
@@ -57,7 +56,7 @@ Status addTimes(ModuleOp module, const std::vector<StageDecisions> &stages, cons
   for (size_t stage = 0; stage < stages.size(); ++stage)
     for (size_t chunk = 0; chunk < std::min(stages[stage].chunks.size(), size_t(problem.shape.virtualStages)); ++chunk)
       problem.costs[problem.shape.globalChunk(int64_t(stage), int64_t(chunk))] =
-          seconds.of(stages[stage].chunks[chunk].instances());
+          seconds.of(stages[stage].chunks[chunk]);
   if (!problem.bytes.empty() && !problem.bytes.front().empty()) // else no message
     problem.messageSeconds = seconds.message(problem.bytes[0][0][size_t(schedule::BufferKind::output)]);
   return Status::ok();

@@ -18,8 +18,8 @@ public:
   double of(const BlockFunction &function) const; // 0: it does nothing
   // Seconds of a message of so many bytes between stages.
   double message(int64_t bytes) const;
-  // Tasks of one microbatch in a chunk of these instances, without what reduces gradients of units: it is the same in every order.
-  schedule::ChunkCost of(llvm::ArrayRef<Instance> chunk) const;
+  // Tasks of one microbatch in a chunk, without what reduces gradients of units: it is the same in every order.
+  schedule::ChunkCost of(const ChunkLayout &chunk) const;
 
 private:
   std::map<std::string, double> seconds_; // by function

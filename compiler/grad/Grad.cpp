@@ -26,6 +26,7 @@
 // out: what a cut uses from outside becomes its arguments. The input half is the backward slice of the din values.
 #include "compiler/grad/GradientFlow.h"
 #include "compiler/grad/GradientTypes.h"
+#include "compiler/grad/OffloadModules.h"
 #include "compiler/grad/Recompute.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Complete.h"
@@ -442,9 +443,13 @@ private:
       op->erase();
     }
     body.eraseArguments(original_.getNumArguments(), douts_.size());
+    const TrainingSettings &training = trainingOf(original_->getParentOfType<ModuleOp>());
     for (Value value : saved_) {
       results.push_back(value);
       attrs.push_back(kind("saved"));
+      if (original_->hasAttr(kStackAttr) && llvm::is_contained(training.offloadModules, offloadModuleOf(value).str()))
+        attrs.back() = dictionary(
+            {named(kOffloadAttr, attributes().getUnitAttr()), named(kResultAttr, attributes().getStringAttr("saved"))});
     }
     terminator->setOperands(results);
     forward_.setType(FunctionType::get(forward_.getContext(), original_.getArgumentTypes(),

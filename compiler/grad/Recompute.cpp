@@ -176,7 +176,7 @@ std::vector<RecomputePolicy> policiesOf(func::FuncOp block) {
   case RecomputeGranularity::full:
     if (!isLayer)
       return {{}};
-    if (training.recomputeMethod == RecomputeMethod::block)
+    if (training.recomputeMethod == RecomputeMethod::block || training.recomputeLayers > 1)
       return {{}, {.name = "full", .ofAll = true}};
     return {{.ofAll = true}};
   }

@@ -83,6 +83,10 @@ const BlockFunction *ModelBlock::functionOf(plan::Task task) const {
   return function ? &function : nullptr;
 }
 
+const BlockFunction *Instance::functionOf(plan::Task task) const {
+  return (again && task != plan::Task::forward ? again : block)->functionOf(task);
+}
+
 Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
   if (Attribute data = function.getArgAttr(argument, kDataAttr)) {
     auto name = dyn_cast<StringAttr>(data);
@@ -174,6 +178,7 @@ LogicalResult readResults(BlockFunction &block, const ModelBlock &of) {
       return errorIn(function) << "result " << i << " has an unknown " << kResultAttr;
     BlockFunction::Result result{*kind, counts[*kind]++};
     result.frozen = *kind == Res::out && function.getResultAttr(i, kFrozenAttr);
+    result.offloaded = *kind == Res::saved && function.getResultAttr(i, kOffloadAttr);
     if (*kind == Res::din && result.index < int64_t(of.differentiated.size())) // others are refused
       result.index = of.differentiated[result.index];
     if (*kind == Res::term)

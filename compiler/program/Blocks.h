@@ -35,6 +35,7 @@ struct BlockFunction {
     int64_t index;
     int64_t activation = -1; // saved: the activation that it is, which is kept anyway; -1: a value of its own
     bool frozen = false;     // out: it has no gradient
+    bool offloaded = false;  // saved: of an instance that is offloaded it is on the host
     // The result of the step that it adds to, a number in plan::kResults; nothing: none.
     std::optional<int64_t> total() const;
     // Adds to what its place holds: gradients and sums over microbatches.
@@ -71,9 +72,16 @@ struct ModelBlock {
   const BlockFunction *functionOf(plan::Task task) const; // null: it has none
 };
 
+// An instance of a block in a chunk. Neighbours may be a unit, which keeps what enters its first instance alone (LayerPolicies.h).
 struct Instance {
-  const ModelBlock *block;
+  const ModelBlock *block; // has its forward
   int64_t number;
+  // The variant whose forward the backward of the unit calls, to make again what this variant's backward reads; null: the
+  // instance is by itself or the last of its unit, and its backward is that of `block`.
+  const ModelBlock *again = nullptr;
+  bool continuesUnit = false;                             // it is not the first of its unit
+  bool isOffloaded = false;                               // BlockFunction::Result::offloaded
+  const BlockFunction *functionOf(plan::Task task) const; // null: it has none
 };
 
 class Blocks {

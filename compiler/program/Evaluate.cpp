@@ -45,6 +45,8 @@ struct EvaluatePass : mgc::impl::EvaluateBase<EvaluatePass> {
         trainingOf(module); // there is no backward, for which values would stay, or that recomputed some
     training.reshardsAfterForward = true;
     training.recompute = RecomputeGranularity::standard;
+    training.offloadModules.clear();
+    training.activationOffload = 0;
     training.memory.clear();
     training.choosesLossTile = false;
     module->setAttr(kTrainingAttr, TrainingAttr::get(&getContext(), training));

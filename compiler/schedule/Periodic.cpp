@@ -75,7 +75,8 @@ void addRepeats(const std::vector<PeriodicStep> &steps, PeriodicStage &out) {
 int64_t leastBytesOf(const StageSchedule &stage) {
   std::vector<memory::LiveBuffer> buffers;
   for (const ScheduledBuffer &buffer : stage.buffers)
-    buffers.push_back({buffer.bytes, buffer.begin, buffer.end});
+    if (buffer.kind != BufferKind::offloaded)
+      buffers.push_back({buffer.bytes, buffer.begin, buffer.end});
   return memory::lowerBound(buffers);
 }
 
@@ -135,7 +136,8 @@ private:
   }
   bool extend(PeriodicStage &to, const PeriodicStage &from) {
     return all(to.areas, from.areas) && all(to.steps, from.steps) && all(to.repeats, from.repeats) &&
-           all(to.rings, from.rings) && extend(to.bytes, from.bytes) && extend(to.leastBytes, from.leastBytes);
+           all(to.rings, from.rings) && extend(to.bytes, from.bytes) && extend(to.hostBytes, from.hostBytes) &&
+           extend(to.leastBytes, from.leastBytes);
   }
 
   int64_t groups_;
@@ -179,6 +181,7 @@ PeriodicStage findRepeats(const StageSchedule &stage) {
   addRepeats(relativeSteps(stage), out);
   out.rings = stage.rings;
   out.bytes = stage.bytes;
+  out.hostBytes = stage.hostBytes;
   out.leastBytes = leastBytesOf(stage);
   out.areas = stage.areas;
   return out;

@@ -17,10 +17,10 @@ struct PeriodicStep {
 struct PeriodicStage {
   std::vector<PeriodicStep> steps;
   std::vector<plan::Repeat> repeats;
-  std::vector<plan::Ring> rings; // offsets are those in the area
-  int64_t bytes = 0;             // size of the area
-  int64_t leastBytes = 0;        // size of the buffers that live together: no area is smaller
-  std::vector<BufferArea> areas; // StageSchedule::areas, of fewer microbatches where lists repeat
+  std::vector<plan::Ring> rings;    // StageSchedule::rings
+  int64_t bytes = 0, hostBytes = 0; // sizes of the areas
+  int64_t leastBytes = 0;           // size of the device's buffers that live together: no area is smaller
+  std::vector<BufferArea> areas;    // StageSchedule::areas, of fewer microbatches where lists repeat
   bool operator==(const PeriodicStage &) const = default;
 };
 

@@ -214,6 +214,8 @@ private:
       for (size_t i = 0; i < group.chunks.size(); ++i)
         addRing(group.chunks[i], group, group.slots.turns[i]);
     }
+    if (kind == BufferKind::offloaded) // no memory of the device
+      return;
     const bool isChosen = kind == BufferKind::activation || kind == BufferKind::split; // by what layers recompute
     if (isChosen)
       for (const Buffers &buffers : all)
@@ -258,6 +260,8 @@ private:
     ring.stride = group.stride;
     ring.turns = std::move(turns);
     memory::LiveBuffer &area = areas_.back();
+    isOnHost_.resize(areas_.size());
+    isOnHost_.back() = first.kind == BufferKind::offloaded;
     area.size = group.bytes();
     for (ScheduledBuffer *buffer : buffers) {
       buffer->ring = int64_t(stage_.rings.size());
@@ -269,18 +273,31 @@ private:
   }
 
   Status setOffsets() {
-    MGC_ASSIGN(assignment, memory::solve(areas_));
-    for (size_t i = 0; i < stage_.rings.size(); ++i)
-      stage_.rings[i].offset = assignment.offsets[areaOf_[i]];
+    MGC_SET(stage_.bytes, placeAreas(false, 0));
+    MGC_SET(stage_.hostBytes, placeAreas(true, stage_.bytes));
     for (ScheduledBuffer &buffer : stage_.buffers)
       buffer.offset = stage_.rings[buffer.ring].offsetOf(buffer.microbatch);
-    stage_.bytes = assignment.peak;
     return Status::ok();
+  }
+
+  // Places those of the device, or those on the host. Returns their peak.
+  Result<int64_t> placeAreas(bool onHost, int64_t begin) {
+    std::vector<memory::LiveBuffer> areas;
+    std::vector<size_t> numbers(areas_.size());
+    for (size_t i = 0; i < areas_.size(); ++i)
+      if (isOnHost_[i] == onHost)
+        numbers[i] = areas.size(), areas.push_back(areas_[i]);
+    MGC_ASSIGN(assignment, memory::solve(areas));
+    for (size_t i = 0; i < stage_.rings.size(); ++i)
+      if (isOnHost_[areaOf_[i]] == onHost)
+        stage_.rings[i].offset = begin + assignment.offsets[numbers[areaOf_[i]]];
+    return assignment.peak;
   }
 
   StageSchedule &stage_;
   int64_t group_;
   std::vector<memory::LiveBuffer> areas_; // areas of a ring, or of the rings that share slots
+  std::vector<bool> isOnHost_;            // by area
   std::vector<size_t> areaOf_;            // by ring
 };
 

@@ -15,12 +15,12 @@ AccessTable defaultAccess() {
   };
   using enum BufferKind;
   set(TaskKind::forward, BufferAccess::read, {input});
-  set(TaskKind::forward, BufferAccess::write, {activation, output});
-  set(TaskKind::backward, BufferAccess::read, {input, activation, gradientIn});
+  set(TaskKind::forward, BufferAccess::write, {activation, offloaded, output});
+  set(TaskKind::backward, BufferAccess::read, {input, activation, offloaded, gradientIn});
   set(TaskKind::backward, BufferAccess::write, {gradientOut});
-  set(TaskKind::input, BufferAccess::read, {input, activation, gradientIn});
+  set(TaskKind::input, BufferAccess::read, {input, activation, offloaded, gradientIn});
   set(TaskKind::input, BufferAccess::write, {gradientOut, split});
-  set(TaskKind::weight, BufferAccess::read, {input, activation, split});
+  set(TaskKind::weight, BufferAccess::read, {input, activation, offloaded, split});
   return table;
 }
 

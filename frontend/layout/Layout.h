@@ -28,8 +28,9 @@ struct LayoutOptions { // the options that were given
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
   std::optional<bool> recompute = {}, recomputeActivations = {}, moeLayerRecompute = {};
   std::optional<std::string> recomputeGranularity = {}, recomputeMethod = {}, memory = {};
-  std::optional<bool> optimizerOffload = {};
-  std::optional<double> offloadFraction = {};
+  std::optional<bool> optimizerOffload = {}, activationOffload = {};
+  std::optional<double> offloadFraction = {}, activationFraction = {};
+  std::optional<std::vector<std::string>> offloadModules = {};
   std::optional<std::string> hostMemory = {}, offload = {}; // offload: kOffloadGiven or kOffloadAuto
   std::optional<int64_t> recomputeLayers = {};
   std::optional<std::vector<std::string>> recomputeModules = {};

@@ -541,7 +541,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.dropPolicy.reset();
   setNearestLaterTokens(model, near.sequenceLength, options);
   setNearestRecompute(model, options);
-  setNearestOffload(layout, options);
+  setNearestOffload(model, layout, options);
   if (!canFreeze(model, layout))
     options.freeze.reset();
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.virtualStages;

@@ -1,5 +1,7 @@
 // See Options.h.
 #include "frontend/layout/Options.h"
+
+#include "dialects/mg/training/OffloadWords.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/LaterTokens.h"
@@ -42,6 +44,12 @@ template <typename Word> std::vector<std::string> wordsOf() {
   return {plan::enumNames<Word>.begin(), plan::enumNames<Word>.end()};
 }
 std::vector<std::string> offloads(const Supported &) { return {std::string(kOffloadGiven), std::string(kOffloadAuto)}; }
+std::vector<std::string> offloadModules(const Supported &) {
+  std::vector<std::string> names;
+  for (const OffloadModule &module : kOffloadModules)
+    names.emplace_back(module.name);
+  return names;
+}
 std::vector<std::string> granularities(const Supported &) { return {"selective", "full"}; }
 std::vector<std::string> methods(const Supported &) { return wordsOf<RecomputeMethod>(); }
 std::vector<std::string> modules(const Supported &) { return recomputeModuleNames(); }
@@ -442,9 +450,30 @@ std::vector<LayoutOption> makeOptions() {
            "With --memory, on GPUs: auto chooses between none and each quarter of --optimizer-offload-fraction, within "
            "--host-memory",
        .reason = "by --optimizer-cpu-offload"},
+      {.flag = "--fine-grained-activation-offloading",
+       .field = &Options::activationOffload,
+       .help = "On GPUs: what layers save of --offload-modules is in memory of the host until their backward",
+       .standard = "off",
+       .reason = ""},
+      {.flag = "--offload-modules",
+       .field = &Options::offloadModules,
+       .words = offloadModules,
+       .help = "With --fine-grained-activation-offloading: parts of a layer whose saved inputs are on the host",
+       .standard = "none, one must be given",
+       .reason = "",
+       .training = &Layout::offloadModules},
+      {.flag = "--activation-offload-fraction",
+       .field = &Options::activationFraction,
+       .least = 0,
+       .most = 1,
+       .help = "With --fine-grained-activation-offloading: the part of a chunk's layers, but for its last, the first "
+               "of them",
+       .standard = "1",
+       .reason = "all of them",
+       .training = &Layout::activationOffload},
       {.flag = "--host-memory",
        .field = &Options::hostMemory,
-       .help = "With --optimizer-cpu-offload or --offload auto: the most memory of the host that a rank may take "
+       .help = "With one of these or --offload auto: the most memory of the host that a rank may take "
                "(64GB, 22GiB), or a part "
                "of what the machine has for each device (90%)",
        .standard = "none",

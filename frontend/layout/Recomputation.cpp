@@ -21,17 +21,21 @@ constexpr std::pair<std::string_view, bool (*)(const BlockDescription &)> kLayer
     {"shared_experts", [](const BlockDescription &block) { return block.experts && block.experts->shared; }},
     {"mla_up_proj", [](const BlockDescription &block) { return block.attention.latent.has_value(); }}};
 
-bool hasModule(const ModelDescription &model, std::string_view name) {
+} // namespace
+
+bool hasRecomputeModule(const ModelDescription &model, std::string_view name) {
   const auto row = std::ranges::find(kLayersWith, name, [](const auto &entry) { return entry.first; });
   return row == std::end(kLayersWith) ||
          std::ranges::any_of(model.kinds, [&](const BlockKind &kind) { return row->second(kind.block); }) ||
          (model.encoder && row->second(model.encoder->layer));
 }
 
+namespace {
+
 std::vector<std::string> modulesOf(const ModelDescription &model) {
   std::vector<std::string> names;
   for (const RecomputeModule &module : kRecomputeModules)
-    if (hasModule(model, module.name))
+    if (hasRecomputeModule(model, module.name))
       names.emplace_back(module.name);
   return names;
 }
@@ -138,10 +142,11 @@ private:
     layout.recomputeMethod = plan::valueNamed<RecomputeMethod>(*asked.recomputeMethod)
                                  .value_or(RecomputeMethod::uniform); // has been checked
     layout.recomputeLayers = *asked.recomputeLayers;
-    if (layout.recomputeMethod == RecomputeMethod::uniform && layout.recomputeLayers > 1) {
-      problems.add("{} {} with {} uniform: units of several layers are not supported yet", layers,
-                   layout.recomputeLayers, method);
-      problems.hint("possible: {} 1 with it, or {} block", layers, method);
+    if (layout.recomputeMethod == RecomputeMethod::uniform && layout.recomputeLayers > 1 && layout.splitBackward) {
+      problems.add("{} {} with {} uniform: schedule {} has a pass of its own for gradients of weights, until which the "
+                   "layers of a unit would stay in memory that were made again",
+                   layers, layout.recomputeLayers, method, layout.schedule);
+      problems.hint("possible: {} 1 with it, {} block, or {} 1f1b", layers, method, flagOf(&LayoutOptions::schedule));
     }
   }
 
@@ -152,7 +157,7 @@ private:
         const std::string why = whyNoRecomputeModule(name);
         problems.add("{} {} {}", flagOf(&LayoutOptions::recomputeModules), name, why.empty() ? "is not known" : why);
         problems.hint("possible with this model: {}", listOf(modulesOf(model)));
-      } else if (!hasModule(model, name)) {
+      } else if (!hasRecomputeModule(model, name)) {
         problems.add("{} {}: the model has no {}", flagOf(&LayoutOptions::recomputeModules), name, row->needs);
         problems.hint("possible with this model: {}", listOf(modulesOf(model)));
       } else if (row->isAlways) {
@@ -193,7 +198,7 @@ void setNearestRecompute(const ModelDescription &model, LayoutOptions &options) 
     if (options.recomputeModules->empty())
       options.recomputeModules.reset();
   }
-  if (options.moeLayerRecompute && !hasModule(model, "moe"))
+  if (options.moeLayerRecompute && !hasRecomputeModule(model, "moe"))
     options.moeLayerRecompute.reset();
   const std::optional<RecomputeGranularity> granularity = granularityOf(options);
   const bool isNone = !options.recompute.value_or(true);
@@ -205,7 +210,8 @@ void setNearestRecompute(const ModelDescription &model, LayoutOptions &options) 
     options.recomputeMethod.reset(), options.recomputeLayers.reset();
   } else {
     options.recomputeMethod = options.recomputeMethod.value_or("uniform");
-    options.recomputeLayers = options.recomputeMethod == "uniform" ? 1 : options.recomputeLayers.value_or(1);
+    const bool isSplit = options.schedule && options.recomputeMethod == "uniform"; // it may be
+    options.recomputeLayers = isSplit ? 1 : options.recomputeLayers.value_or(1);
   }
 }
 

@@ -12,6 +12,8 @@ void resolveRecompute(const ModelDescription &model, const LayoutOptions &asked,
 // Drops options that contradict others, or are of modules that the model has none of.
 void setNearestRecompute(const ModelDescription &model, LayoutOptions &options);
 
+// Whether some layer has the module, a name in kRecomputeModules.
+bool hasRecomputeModule(const ModelDescription &model, std::string_view name);
 // Modules that --recompute-modules knows.
 std::vector<std::string> recomputeModuleNames();
 // Why a word of Megatron-LM is none of them; empty: it has no such module either.

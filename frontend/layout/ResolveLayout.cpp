@@ -517,7 +517,6 @@ void LayoutResolver::resolveBalance() {
   layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false) && !movesAllRouters(model, layout);
 }
 
-// Nothing is said of it unless something is frozen.
 void LayoutResolver::resolveFrozen() {
   if (flags.freeze || defaults.freeze)
     layout.freeze = freezeText(*given(&LayoutOptions::freeze));
@@ -528,7 +527,9 @@ void LayoutResolver::resolveOffloading() {
   if (flags.offload || defaults.offload)
     word(&LayoutOptions::offload);
   given(&LayoutOptions::optimizerOffload), given(&LayoutOptions::offloadFraction), given(&LayoutOptions::hostMemory);
-  resolveOffload(either(flags, defaults), layout, problems);
+  given(&LayoutOptions::activationOffload), given(&LayoutOptions::activationFraction),
+      given(&LayoutOptions::offloadModules);
+  resolveOffload(model, either(flags, defaults), layout, problems);
 }
 
 void LayoutResolver::resolveRecomputation() {

@@ -154,17 +154,19 @@ std::vector<double> sharesOf(std::vector<double> work) {
 // "layer.full.forward" is of the block layer.
 std::string blockOf(const Program &program) { return program.name.substr(0, program.name.find('.')); }
 
-// By the calls of the stage's microbatches, in ascending order of layers. A loss has no forward.
+// By the calls of the stage's microbatches, in ascending order of layers: those of forward say what a layer keeps, where backward makes
+// again what another policy saves. A loss has no forward.
 std::vector<LayerPolicy> policiesOf(const Plan &plan, const StagePlan &stage) {
   std::map<std::string, std::map<int64_t, std::string>> policies; // by block and layer
   std::map<std::string, bool> hasOther;
-  for (const Chunk &chunk : stage.chunks)
-    if (std::ranges::find(kBlockTasks, chunk.task) != std::end(kBlockTasks))
-      for (const Call &call : expandedCalls(chunk)) {
-        const Program &program = plan.programs[call.program];
-        policies[blockOf(program)][call.instance] = program.policy;
-        hasOther[blockOf(program)] |= !program.policy.empty();
-      }
+  for (Task task : kBlockTasks) // forward is the first
+    for (const Chunk &chunk : stage.chunks)
+      if (chunk.task == task)
+        for (const Call &call : expandedCalls(chunk)) {
+          const Program &program = plan.programs[call.program];
+          const auto &[layer, isNew] = policies[blockOf(program)].try_emplace(call.instance, program.policy);
+          hasOther[blockOf(program)] |= !layer->second.empty();
+        }
   std::vector<LayerPolicy> out;
   for (const auto &[block, layers] : policies)
     for (const auto &[layer, policy] : layers)

@@ -6,7 +6,8 @@
 namespace mgc::schedule {
 
 const char *nameOf(BufferKind kind) {
-  static constexpr const char *names[] = {"input", "activation", "output", "gradientIn", "gradientOut", "split"};
+  static constexpr const char *names[] = {"input",       "activation", "output",   "gradientIn",
+                                          "gradientOut", "split",      "offloaded"};
   return names[int(kind)];
 }
 

@@ -68,8 +68,9 @@ std::string toString(const ScheduledTask &task); // "forward chunk 1 microbatch 
 //   input        the chunk's input activation        activation  everything else saved for backward
 //   output       its output activation               gradientIn  gradient of its output
 //   gradientOut  gradient of its input               split       values that `input` passes to `weight`
-enum class BufferKind { input, activation, output, gradientIn, gradientOut, split };
-inline constexpr int64_t kBufferKinds = 6;
+//   offloaded    of activation, what is on the host
+enum class BufferKind { input, activation, output, gradientIn, gradientOut, split, offloaded };
+inline constexpr int64_t kBufferKinds = 7;
 const char *nameOf(BufferKind kind);
 
 using Order = std::vector<ScheduledTask>; // compute tasks with a microbatch
@@ -132,8 +133,9 @@ struct BufferArea {
 struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
   std::vector<ScheduledBuffer> buffers;
-  std::vector<plan::Ring> rings; // one per kind and chunk of the buffers; offsets are those in the area
-  int64_t bytes = 0;             // size of the area that holds the buffers
+  // One per kind and chunk of the buffers; offsets are those in the area of the device, and of those on the host in the area behind it.
+  std::vector<plan::Ring> rings;
+  int64_t bytes = 0, hostBytes = 0; // sizes of the areas that hold the buffers
   // Areas of a kind as they are, but for activation and split: of each chunk one, and where chunks can share slots another for all.
   std::vector<BufferArea> areas;
 };

@@ -25,9 +25,11 @@ public:
         frame_.add({region.offset, region.offset + region.bytes});
       else if (region.kind == "units")
         units_.add({region.offset, region.offset + region.bytes});
+      else if (region.kind == kTransient)
+        transient_.add({region.offset, region.offset + region.bytes});
       else if (region.kind == "gradients" && isPerMicrobatch(chunk.task))
         sums_.add({region.offset, region.offset + region.bytes});
-    for (const ByteSet *scratch : {&frame_, &units_}) // parts of the map are inside of it or outside
+    for (const ByteSet *scratch : {&frame_, &units_, &transient_}) // parts of the map are inside of it or outside
       for (ByteInterval range : scratch->ranges())
         allocation_.forEach(range, [](ByteInterval, int64_t) {});
   }
@@ -38,13 +40,15 @@ public:
     forEachRun(chunk_.calls.size(), chunk_.repeats, [&](int64_t call, int64_t iteration) {
       if (number >= first && number < end)
         run(inIteration(chunk_.calls[call], iteration), number);
+      else if (number < first && !transient_.ranges().empty())
+        makeTransient(inIteration(chunk_.calls[call], iteration), number);
       ++number;
     });
     for (size_t i = 0; i < slots_.size(); ++i)
       addWrites(slots_[i], out_.slots[i].writes);
     addWrites(allocation_, out_.allocation.writes);
     allocation_.peek({0, allocation_.bytes()}, [&](ByteInterval range, int64_t writer) {
-      if (writer == end - 1 && frame_.meets(range))
+      if ((writer == current_ && writer >= 0 && frame_.meets(range)) || (writer >= 0 && transient_.meets(range)))
         out_.left.add(range);
     });
     return std::move(out_);
@@ -54,8 +58,9 @@ private:
   void run(const Call &call, int64_t number) {
     const Program &program = plan_.programs[call.program];
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
-    const bool isUnit = isOfUnit(stage_, call); // it takes no part in what flows between instances
-    if (!isUnit)
+    const bool isUnit = isOfUnit(stage_, call);
+    isLink_ = !isUnit && touchesFlow(call, program, flow);
+    if (isLink_)
       before_ = std::exchange(current_, number);
     verifyApart(call, program, flow);
     verifyFrame(call, program, number);
@@ -108,8 +113,10 @@ private:
       out_.frame.add(at);
     if (isInUnits(binding, at, program, number))
       return readUnits(at, program, number);
+    if (isInTransient(binding, at, program, number))
+      return readTransient(at, program, number);
     bool isStale = false;
-    const bool continues = isFrame && number == first_ && first_ > 0;
+    const bool continues = isFrame && isLink_ && before_ < 0 && first_ > 0;
     contentsOf(binding).peek(at, [&](ByteInterval part, int64_t writer) {
       const ByteInterval inside = {std::max(part.begin, at.begin), std::min(part.end, at.end)};
       if (continues)
@@ -127,7 +134,8 @@ private:
 
   void write(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
     const ByteInterval at = placed(binding, range);
-    if (isInFrame(binding, at, program, number) || isInUnits(binding, at, program, number))
+    if (isInFrame(binding, at, program, number) || isInUnits(binding, at, program, number) ||
+        isInTransient(binding, at, program, number))
       out_.frame.add(at);
     contentsOf(binding).set(at, number);
   }
@@ -156,6 +164,50 @@ private:
     if (!units_.contains(at) || !isPerMicrobatch(chunk_.task))
       problems_.add("stage {} chunk {} call {} ('{}'): uses bytes [{}, {}), some of them of the units", index_,
                     chunk_.name(), number, program.name, at.begin, at.end);
+    return true;
+  }
+
+  // --- Transient memory lives while a chunk runs, which may be in parts
+
+  // Whether the call reads or writes bytes of the frame that are not its own: it is a link of what flows between instances.
+  bool touchesFlow(const Call &call, const Program &program, const ProgramFlow &flow) const {
+    for (size_t i = 0; i < flow.segments.size(); ++i)
+      if (call.segments[i].slot < 0 && static_cast<int64_t>(i) != program.frame)
+        for (const ByteSet *bytes : {&flow.segments[i].reads, &flow.segments[i].writes})
+          for (ByteInterval range : bytes->ranges())
+            if (frame_.meets(placed(call.segments[i], range)))
+              return true;
+    return false;
+  }
+  // Records what a call of an earlier run has made.
+  void makeTransient(const Call &call, int64_t number) {
+    const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
+    for (size_t i = 0; i < flow.segments.size(); ++i)
+      if (call.segments[i].slot < 0)
+        for (ByteInterval range : flow.segments[i].writes.ranges())
+          if (const ByteInterval at = placed(call.segments[i], range); transient_.contains(at))
+            allocation_.set(at, number);
+  }
+  void readTransient(ByteInterval at, const Program &program, int64_t number) {
+    out_.frame.add(at);
+    bool isUndefined = false;
+    allocation_.peek(at, [&](ByteInterval part, int64_t writer) {
+      isUndefined |= writer == kNoCall;
+      if (writer != kNoCall && writer < first_)
+        out_.continued.add({std::max(part.begin, at.begin), std::min(part.end, at.end)});
+    });
+    if (isUndefined)
+      problems_.add("stage {} chunk {} call {} ('{}'): reads bytes [{}, {}) of the transient memory, which no call of "
+                    "the run before it has written",
+                    index_, chunk_.name(), number, program.name, at.begin, at.end);
+  }
+  bool isInTransient(const Binding &binding, ByteInterval at, const Program &program, int64_t number) {
+    if (binding.slot >= 0 || !transient_.meets(at))
+      return false;
+    if (!transient_.contains(at) || !isPerMicrobatch(chunk_.task))
+      problems_.add("stage {} chunk {} call {} ('{}'): uses bytes [{}, {}), some of them of the transient memory{}",
+                    index_, chunk_.name(), number, program.name, at.begin, at.end,
+                    transient_.contains(at) ? ", which tasks of a microbatch alone use" : " and some not");
     return true;
   }
 
@@ -200,7 +252,8 @@ private:
   // Leaves out the frame: no later run may read what a run left in it.
   void addWrites(const ByteMap<int64_t> &contents, ByteSet &writes) const {
     contents.peek({0, contents.bytes()}, [&](ByteInterval range, int64_t writer) {
-      if (writer != kNoCall && !(&contents == &allocation_ && (frame_.meets(range) || units_.meets(range))))
+      if (writer != kNoCall &&
+          !(&contents == &allocation_ && (frame_.meets(range) || units_.meets(range) || transient_.meets(range))))
         writes.add(range);
     });
   }
@@ -213,8 +266,9 @@ private:
   Problems &problems_;
   ByteMap<int64_t> allocation_; // the call that wrote last
   std::vector<ByteMap<int64_t>> slots_;
-  ByteSet frame_, units_, sums_;       // sums_: the gradients, to which a microbatch adds
-  int64_t before_ = -1, current_ = -1; // the calls of instances before this one, and this one
+  ByteSet frame_, units_, transient_, sums_; // sums_: the gradients, to which a microbatch adds
+  int64_t before_ = -1, current_ = -1;       // links before this one, and the last
+  bool isLink_ = false;
   int64_t first_ = 0;
   ChunkFlow out_;
 };

@@ -2,6 +2,7 @@
 // passed verifyPlan. Out: the bytes of each slot and of the allocation that the run reads before it writes them, and
 // those that it writes; or what is wrong:
 //   bytes of the frame are read that the call before did not write     gradients flow from call to call, and no further
+//   transient bytes are read that no call of the run before wrote       they live while the chunk runs
 //   segments of a call overlap in bytes that the program writes
 #pragma once
 
@@ -15,9 +16,9 @@ namespace mgc::plan {
 struct ChunkFlow {
   std::vector<SegmentFlow> slots;
   SegmentFlow allocation; // without what is read and written in the frame
-  ByteSet frame;          // the bytes of the frame that it uses
-  // For a run of some of the calls: bytes of the frame that its first call reads from the calls before, and those that
-  // its last call leaves to the next one.
+  ByteSet frame;          // the bytes that it uses of the frame, of units, and of transient memory
+  // For a run of some of the calls: bytes that it reads from the calls before, of the frame and of transient memory, and
+  // those that are left to the next one: in the frame by its last link, and all that is transient.
   ByteSet continued, left;
 };
 

@@ -69,9 +69,15 @@ private:
 
   // Rings lie in the regions that no binding to the allocation may write.
   void verifyRings() {
+    for (const ScheduleStep &step : stage_.schedule)
+      if (step.kind != Kind::run && stage_.rings[step.ring].offset >= stage_.bytes)
+        problems_.add("stage {} ring '{}' is on the host, and a message's; expected memory of the device", index_,
+                      stage_.rings[step.ring].name);
     for (size_t i = 0; i < stage_.rings.size(); ++i) {
       const Ring &ring = stage_.rings[i];
-      const std::string_view kind = memory_.isTracked(static_cast<int64_t>(i)) ? "activations" : "inputs";
+      const std::string_view kind = !memory_.isTracked(static_cast<int64_t>(i)) ? "inputs"
+                                    : ring.offset >= stage_.bytes               ? kHostActivations
+                                                                                : "activations";
       const ByteInterval all = {ring.offset, ring.end()};
       if (memory_.isTracked(static_cast<int64_t>(i)) &&
           (ring.offset % kAlignment != 0 || ring.stride % kAlignment != 0))
@@ -411,8 +417,8 @@ private:
     for (const Region &region : stage_.regions) {
       const bool isState = region.kind == "parameters" || region.kind == "optimizer" || region.kind == kHostOptimizer ||
                            region.kind == kStaging;
-      const bool isOfMicrobatches = region.kind == "gathered" || region.kind == "units";
-      const bool isRings = region.kind == "inputs" || region.kind == "activations";
+      const bool isOfMicrobatches = region.kind == "gathered" || region.kind == "units" || region.kind == kTransient;
+      const bool isRings = region.kind == "inputs" || region.kind == "activations" || region.kind == kHostActivations;
       if (range.begin < region.offset + region.bytes && region.offset < range.end &&
           (isRings || (isState && chunk.task != Task::update) || (isOfMicrobatches && !isPerMicrobatch(chunk.task))))
         report("writes bytes [{}, {}), which lie in the region '{}'", range.begin, range.end, region.kind);

@@ -39,10 +39,13 @@ public:
 
   void check() {
     for (const Chunk &chunk : stage_.chunks)
-      if (chunk.task == Task::update)
+      if (isUpdate_ = chunk.task == Task::update; isUpdate_)
         for (const Call &call : expandedCalls(chunk))
           run(call);
-    call_ = nullptr;
+      else
+        for (const Call &call : chunk.calls)
+          call_ = &call, verifyCopies(plan_.programs[call.program]);
+    call_ = nullptr, isUpdate_ = true;
     for (auto &[offset, part] : parts_)
       if (stage_.isOnHost(offset))
         verifyAll({offset, offset + part.bytes}, At::done, "ends without having copied out bytes [{}, {}) of the host");
@@ -231,7 +234,7 @@ private:
 
   template <typename... Args> void report(fmt::format_string<Args...> format, Args &&...args) {
     problems_.add(
-        "stage {} update: {}{}", index_,
+        "stage {} {}: {}{}", index_, isUpdate_ ? "update" : "microbatch",
         call_ ? fmt::format("the call of '{}' for piece {} ", plan_.programs[call_->program].name, call_->instance)
               : "",
         fmt::format(format, std::forward<Args>(args)...));
@@ -247,6 +250,7 @@ private:
   std::map<int64_t, Part> parts_; // by offset
   const Call *call_ = nullptr;
   int64_t number_ = 0; // the number of the call
+  bool isUpdate_ = true;
 };
 
 } // namespace

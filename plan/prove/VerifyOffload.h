@@ -15,7 +15,7 @@ bool isOffloaded(const Bucket &bucket);
 // - They are copied out once they are updated, to where they came from. In the end all have been.
 // - A call binds the same elements of the states, the gradient and the values of a bucket.
 // - Calls bind each element of gradient, values and states on the device once.
-// In: a plan that passed verifyPlan.
+// Programs of copies, of any task, have nothing else, and copy whole segments. In: a plan that passed verifyPlan.
 void verifyOffload(const Plan &plan, int64_t stage, Problems &problems);
 
 } // namespace mgc::plan

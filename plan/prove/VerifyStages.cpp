@@ -12,8 +12,8 @@ namespace mgc::plan {
 
 static constexpr auto kRegionKinds =
     std::to_array<std::string_view>({"parameters", "gradients", "optimizer", "activations", "gathered", "units",
-                                     kStaging, "frame", "inputs", "scalars"});
-static constexpr auto kHostRegionKinds = std::to_array<std::string_view>({kHostOptimizer});
+                                     kTransient, kStaging, "frame", "inputs", "scalars"});
+static constexpr auto kHostRegionKinds = std::to_array<std::string_view>({kHostActivations, kHostOptimizer});
 
 // Regions in order of offset leave no gap and no overlap; each is in one arena.
 static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &stagePlace) {
@@ -224,9 +224,9 @@ static Checked verifySlots(Checks &checks, const StagePlan &stage, const Ring &r
     return std::nullopt;
   const Checked bytes = checkedAdd(checkedMultiply(ring.pitch(), slots - 1), ring.bytes);
   const bool isInside =
-      violations.expect(fitsInside(ring.offset, bytes, stage.bytes), place,
-                        "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes", slots,
-                        ring.bytes, ring.stride, ring.offset, stage.bytes);
+      violations.expect(fitsInside(ring.offset, bytes, stage.isOnHost(ring.offset) ? stage.addresses() : stage.bytes),
+                        place, "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes",
+                        slots, ring.bytes, ring.stride, ring.offset, stage.bytes);
   const int64_t width = leastElementBytes(checks.plan);
   violations.expect(ring.offset % width == 0 && ring.stride % width == 0, place,
                     "offset {} and stride {} must be multiples of {}", ring.offset, ring.stride, width);
@@ -290,15 +290,17 @@ private:
       return;
     const StagePlan &stage = checks_.plan.stages[stage_];
     const bool isOnHost = segmentsOnHost(program)[segment];
-    const int64_t first = isOnHost ? stage.bytes : 0;
-    const int64_t limit = isOnHost     ? slot == -1 ? stage.hostBytes : 0
-                          : slot == -1 ? stage.bytes
-                                       : stage.rings[chunk_.slots[slot]].bytes;
+    const Ring *ring = slot == -1 ? nullptr : &stage.rings[chunk_.slots[slot]];
+    const int64_t first = isOnHost && !ring ? stage.bytes : 0;
+    const int64_t limit = ring       ? stage.isOnHost(ring->offset) == isOnHost ? ring->bytes : 0
+                          : isOnHost ? stage.hostBytes
+                                     : stage.bytes;
     checks_.violations.expect(
         offset >= first && fitsInEach(offset - first, stride, iterations_, program.segmentBytes[segment], limit), place,
         "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of {}", segment, program.name,
         program.segmentBytes[segment], offset, limit,
-        isOnHost ? "the host's allocation" : fmt::format("slot {}", slot));
+        isOnHost ? ring ? fmt::format("slot {} on the host", slot) : "the host's allocation"
+                 : fmt::format("slot {}", slot));
     const bool isFrame = static_cast<int64_t>(segment) == program.frame; // workspaces are aligned in it
     const int64_t width = isFrame ? kAlignment : leastElementBytes(checks_.plan);
     checks_.violations.expect(offset % width == 0 && stride % width == 0, place,

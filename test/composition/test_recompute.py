@@ -11,6 +11,7 @@ from harness import assert_same_bits, main
 from models import DROPOUT, GLM4_MOE, GPT2, LLAMA, QWEN3, QWEN3_MOE
 
 FULL = "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
+UNIFORM = FULL.removesuffix(" 1")
 BLOCK = "--recompute-granularity full --recompute-method block --recompute-num-layers"
 SELECTIVE = "--recompute-granularity selective --recompute-modules"
 LAYOUTS = ("--mbs 1", "--tp 2 --mbs 1", "--tp 2 --no-sp --mbs 2", "--dp 2 --pp 2 --schedule zb-h1 --mbs 1", "--cp 2 --mbs 1 --dtype bf16",
@@ -145,8 +146,79 @@ def test_explain_lists_the_layers(session):
             wanted = {layer: stage for (begin, stage), end in zip(chunks, ends, strict=True) for layer in range(begin, min(end, begin + count))}
             told, full = explained(session, config, f"{layout} --mbs 1 {policy}")
             assert told == full == wanted, (layout, policy, told, full, wanted)
-    message, _ = session.refused(config, f"{FULL.removesuffix('1')}2 --mbs 1")
-    assert "units of several layers are not supported yet" in message, message
+        told, full = explained(session, config, f"{layout} --mbs 1 {UNIFORM} 3") if "zb" not in layout and "dual" not in layout else (wanted, wanted)
+        assert told == full == wanted, (layout, told, full)
+
+
+def names_of(plan, chunk):
+    """Programs of layers that the chunk runs, repeats unrolled, with the numbers of the layers."""
+    names, repeats, i = [], {repeat["begin"]: repeat for repeat in chunk.get("repeats", [])}, 0
+    while i < len(chunk["calls"]):
+        repeat = repeats.get(i, {"end": i + 1, "count": 1})
+        for iteration in range(repeat["count"]):
+            for call in chunk["calls"][i:repeat["end"]]:
+                name = plan["programs"][call["program"]]["name"]
+                if name.startswith("layer"):
+                    names.append((name, call["instance"] + iteration * call.get("instanceStride", 0)))
+        i = repeat["end"]
+    return names
+
+
+# Units of Megatron-LM's uniform method, in stages that they do not divide: what they call again, and in which order.
+def test_units(session):
+    config = models.with_layers(LLAMA, 8)
+    for layout, of_unit, chunks in (("", 3, [8]), ("", 8, [8]), ("", 9, [8]), ("--pp 2", 3, [4, 4]), ("--pp 2 --vpp 2 --schedule interleaved", 2, [2] * 4),
+                                    ("--pp 3", 2, [3, 3, 2])):
+        plan = session.plan(config, f"{layout} --mbs 1 {UNIFORM} {of_unit}")
+        wanted, begin = {"forward": [], "backward": []}, 0
+        for layers in chunks:
+            wanted["forward"].append([("layer.full.forward", i) for i in range(begin, begin + layers)])
+            units = [range(first, min(first + of_unit, begin + layers)) for first in range(begin, begin + layers, of_unit)]
+            wanted["backward"].append([call for unit in reversed(units) for call in
+                                       [("layer.forward", i) for i in unit[:-1]] + [("layer.full.backward", unit[-1])] +
+                                       [("layer.backward", i) for i in reversed(unit[:-1])]])
+            begin += layers
+        for task, calls in wanted.items():
+            found = [names_of(plan, chunk) for stage in plan["stages"] for chunk in stage["chunks"] if chunk["task"] == task]
+            assert sorted(found) == sorted(calls), (layout, of_unit, task, found, calls)
+
+
+# Gradients that are reduced while backward runs part a unit; values in slices are gathered twice, into memory of which calls use two in turn.
+def test_units_have_the_same_bits(session):
+    sliced = "--dp 2 --zero 3 --mbs 1"
+    layouts = [layout for layout in LAYOUTS if "zb" not in layout] + [
+        "--dp 2 --overlap-grad-reduce --ddp-bucket-size 20000 --mbs 1", "--dp 2 --zero 1 --overlap-grad-reduce --ddp-bucket-size 20000 --overlap-param-gather --mbs 1",
+        "--dp 2 --zero 2 --overlap-grad-reduce --mbs 1", f"{sliced} --overlap-grad-reduce --overlap-param-gather", f"{sliced} --no-reshard-after-forward",
+        f"{sliced} --overlap-grad-reduce --overlap-param-gather --pp 2", "--pp 2 --vpp 2 --schedule interleaved --tp 2 --mbs 1", "--pp 2 --schedule gpipe --mbs 1"]
+    cases = [(config, layout, of_unit) for config in (GPT2, LLAMA, QWEN3, GLM4_MOE) for layout in layouts for of_unit in (2, 3, 5)]
+    for config, layout, of_unit in session.some(cases, 12):
+        assert_same_whatever_is_saved(session, models.with_layers(config, 5), layout, [f"{UNIFORM} {of_unit}"])
+    for layout in ("--dp 2", "--tp 2 --pp 2 --dtype bf16", "--cp 2"):
+        assert_same_whatever_is_saved(session, models.with_layers(GPT2 | DROPOUT, 5), f"{layout} --mbs 1", [f"{UNIFORM} 2"], valid=models.VALID * 2)
+    for config, flags in ((models.with_layers(QWEN3, 5), "--dp 2 --mbs 1 --freeze layers:0-1"), (models.with_layers(QWEN3, 5), "--mbs 2 --freeze embeddings,layers:2"),
+                          (models.with_layers(QWEN3, 5), "--dp 2 --mbs 1 --mtp-num-layers 1")):
+        assert_same_whatever_is_saved(session, config, flags, [f"{UNIFORM} 2"], weights="seed")
+
+
+# An expert's choice is made once, and so is what adds to the loss: such layers are units by themselves.
+def test_layers_that_run_once_are_no_units(session):
+    plan = session.plan(models.with_layers(QWEN3_MOE, 4), f"--mbs 1 {UNIFORM} 2")
+    called = [name for chunk in plan["stages"][0]["chunks"] if chunk["task"] == "backward" for name, _ in names_of(plan, chunk)]
+    assert called == ["layer.full.backward"] * 4, called
+    assert not any(region["kind"] == "transient" for region in plan["stages"][0]["regions"])
+
+
+def test_units_take_what_the_docs_say(session):
+    """A unit keeps what enters it; the stage has once the standard policy's bytes of all layers of a unit but one."""
+    bytes_of = lambda plan, kind: next((region["bytes"] for region in plan["stages"][0]["regions"] if region["kind"] == kind), 0)
+    tokens = 4 * models.SEQUENCE
+    standard = saved_by_layer(session, LLAMA, "")
+    entering = saved_by_layer(session, LLAMA, FULL)
+    for of_unit in (2, 4):
+        plan = session.plan(models.with_layers(LLAMA, 8), f"--mbs 4 {UNIFORM} {of_unit}")
+        assert bytes_of(plan, "transient") == (of_unit - 1) * standard * tokens, (of_unit, bytes_of(plan, "transient"), standard)
+        whole = session.plan(models.with_layers(LLAMA, 8), f"--mbs 4 {FULL}")
+        assert bytes_of(whole, "activations") - bytes_of(plan, "activations") == (8 - 8 // of_unit) * entering * tokens, of_unit
 
 
 def saved_by_layer(session, config, policy, layout=""):

@@ -76,8 +76,9 @@ class Layout:
     def recompute(self):
         """A policy of recomputation that all models have."""
         full = ["--recompute-granularity", "full", "--recompute-method"]
+        of_unit = 2 if self.schedule in ("gpipe", "1f1b", "interleaved") else 1
         kinds = [[], ["--no-recompute"], ["--recompute-activations"], [*full, "uniform", "--recompute-num-layers", 1],
-                 [*full, "block", "--recompute-num-layers", 1]]
+                 [*full, "block", "--recompute-num-layers", 1], [*full, "uniform", "--recompute-num-layers", of_unit]]
         return kinds[zlib.crc32(str(self).encode()) // 144 % len(kinds)]
 
     def flags(self):

@@ -39,6 +39,7 @@ ADAM_EPS = "1e-3"  # gradients that are rounding alone (queries and keys where d
 SECONDS = 120  # a run of these sizes takes less than one; longer is a hang
 
 
+WHOLE = ("gpipe", "1f1b", "interleaved")  # schedules that have a backward in one
 ROUTED = ("deepseek_v2", "deepseek_v3", "glm4_moe")
 
 
@@ -120,7 +121,7 @@ def random_later_tokens(r, model):
     return [f"--mtp-num-layers={r.choice([1, 1, 2])}", f"--mtp-loss-scaling-factor={r.choice([0.1, 1])}"]
 
 
-def random_policy(r, model):
+def random_policy(r, model, schedule):
     """Flags of what backward recomputes, or of the memory by which that is chosen; sometimes of a module that the model lacks."""
     if r.random() < 0.3:
         return []
@@ -128,7 +129,7 @@ def random_policy(r, model):
         return [f"--memory={int(2 ** r.uniform(16, 22))}"]
     full = ["--recompute-granularity=full", f"--recompute-method={r.choice(['uniform', 'block', 'block'])}"]
     if r.random() < 0.5:
-        return [*full, f"--recompute-num-layers={1 if full[1].endswith('uniform') else r.choice([1, 2, 3])}"]
+        return [*full, f"--recompute-num-layers={1 if full[1].endswith('uniform') and schedule not in WHOLE else r.choice([1, 2, 3])}"]
     has_experts = "num_experts_per_tok" in model
     modules = ["core_attn", "moe" if has_experts and r.random() < 0.95 else "mlp"]
     modules += [name for key, name in (("n_shared_experts", "shared_experts"), ("kv_lora_rank", "mla_up_proj")) if model.get(key)]
@@ -341,7 +342,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
     flags, layout = random_layout(r, model)
     types = random_types(r) if dtype == "bf16" else []
     terms = [flag for flag in flags if flag.startswith(("--moe-", "--mtp-"))]
-    more, policy = [*types, f"--target={target}"], random_policy(r, model)
+    more, policy = [*types, f"--target={target}"], random_policy(r, model, layout["schedule"])
     saving = [*flags, *more, "--no-recompute"]
     if isOpen := bool(policy) and policy[0].startswith("--memory=") and r.random() < 0.3:
         flags = ["--zero=auto" if flag.startswith("--zero=") else flag for flag in flags

@@ -34,8 +34,10 @@ struct TrainingSettings {
   std::string
       memory; // bytes of a rank, or a part of the device's (MemorySize.h), by which layers have policies; empty: they do not
   plan::Optimizer optimizer{};
-  double optimizerOffload = 0; // the part of the bytes of masters and optimizer states that is on the host
-  std::string hostMemory;      // bytes that a rank may take of it (MemorySize.h); empty: any
+  double optimizerOffload = 0;             // the part of the bytes of masters and optimizer states that is on the host
+  std::vector<std::string> offloadModules; // names in kOffloadModules
+  double activationOffload = 0; // the part of the layers of a chunk, but for its last, whose saved values are there
+  std::string hostMemory;       // bytes that a rank may take of it (MemorySize.h); empty: any
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;
   int64_t lossTile = 0;         // tokens whose logits exist at once; 0: all of a microbatch
@@ -87,6 +89,7 @@ constexpr auto trainingFields() {
       std::pair("recompute_method", &T::recomputeMethod), std::pair("recompute_num_layers", &T::recomputeLayers),
       std::pair("recompute_modules", &T::recomputeModules), std::pair("memory", &T::memory),
       std::pair("optimizer", &T::optimizer), std::pair("optimizer_offload_fraction", &T::optimizerOffload),
+      std::pair("offload_modules", &T::offloadModules), std::pair("activation_offload_fraction", &T::activationOffload),
       std::pair("host_memory", &T::hostMemory), std::pair("bucket_elements", &T::bucketElements),
       std::pair("loss_tile", &T::lossTile), std::pair("chooses_loss_tile", &T::choosesLossTile),
       std::pair("sequence_parallel", &T::sequenceParallel), std::pair("dtype", &T::dtype),

@@ -65,7 +65,8 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       "moe_aux_loss_coeff, moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, moe_per_layer_logging, "
       "mtp_num_layers, mtp_loss_scaling_factor, freeze, recompute, recompute_granularity, recompute_method, "
       "recompute_num_layers, recompute_modules, recompute_activations, moe_layer_recompute, memory, "
-      "optimizer_cpu_offload, optimizer_offload_fraction, offload, host_memory, loss_tile, "
+      "optimizer_cpu_offload, optimizer_offload_fraction, offload, fine_grained_activation_offloading, "
+            "offload_modules, activation_offload_fraction, host_memory, loss_tile, "
       "overlap_grad_reduce, overlap_param_gather, "
       "ddp_bucket_size, target");
 }

@@ -114,6 +114,15 @@ TEST(LayoutRecompute, RefusesContradictionsAsMegatronDoes) {
             "  possible --recompute-granularity: selective, full");
   EXPECT_EQ(errorOf(tinyGpt2(), {.recomputeGranularity = "full", .recomputeMethod = "uniform", .recomputeLayers = 0}),
             "config.json: --recompute-num-layers 0 is not from 1 to 65536");
+  EXPECT_EQ(
+      errorOf(tinyGpt2(), {.pp = 2,
+                           .schedule = "zb-h1",
+                           .recomputeGranularity = "full",
+                           .recomputeMethod = "uniform",
+                           .recomputeLayers = 2}),
+      "config.json: --recompute-num-layers 2 with --recompute-method uniform: schedule zb-h1 has a pass of its own "
+      "for gradients of weights, until which the layers of a unit would stay in memory that were made again\n"
+      "  possible: --recompute-num-layers 1 with it, --recompute-method block, or --schedule 1f1b");
   EXPECT_NE(suggestion(tinyGpt2(), {.recomputeGranularity = "full"}).find("--recompute-num-layers 1"),
             std::string::npos);
 }
