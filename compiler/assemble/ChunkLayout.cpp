@@ -1,6 +1,8 @@
 // See ChunkLayout.h.
 #include "compiler/assemble/ChunkLayout.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace mgc;
 
@@ -190,18 +192,20 @@ bool ChunkLayout::computes(plan::Task task) const {
   return llvm::any_of(blocks_, [&](const ModelBlock *block) { return block->computes(task); });
 }
 
-std::vector<ChunkLayout::Moved> ChunkLayout::movedOf(size_t instance) const {
+std::vector<ChunkLayout::Moved> ChunkLayout::movedOf(const Call &call) const {
   std::vector<Moved> all;
-  for (const auto &[offset, bytes] : offsetsAt(instance).moved)
-    all.push_back({stagedAt(instance) + offset, hostStart_[instance] + offset, bytes});
+  if (!instances_[call.instance].isOffloaded || !call.function)
+    return all;
+  std::set<int64_t> read; // offsets
+  for (auto [i, taken] : llvm::enumerate(call.function->arguments))
+    if (taken.kind == Arg::saved)
+      if (const Offset at = argument(call, i); at.buffer == kStaged)
+        read.insert(at.offset);
+  for (const auto &[offset, bytes] : offsetsAt(call.instance).moved)
+    if (const int64_t staged = stagedAt(call.instance) + offset;
+        call.task == plan::Task::forward || read.contains(staged))
+      all.push_back({staged, hostStart_[call.instance] + offset, bytes});
   return all;
-}
-
-bool ChunkLayout::readsMoved(const Call &call) const {
-  return call.task != plan::Task::forward && call.function && instances_[call.instance].isOffloaded &&
-         llvm::any_of(llvm::seq(call.function->arguments.size()), [&](size_t i) {
-           return call.function->arguments[i].kind == Arg::saved && argument(call, i).buffer == kStaged;
-         });
 }
 
 const ModelBlock &ChunkLayout::blockOf(const Call &call) const {

@@ -56,12 +56,11 @@ public:
   int64_t forwardFlowBytes() const { return 2 * forwardFlowHalf_; }
   int64_t againBytes() const { return againBytes_; }
   int64_t stagedBytes() const { return stagedBuffers() * stagedHalf_; }
-  // Values of an instance between its staged buffer and the host; none where it is not offloaded.
+  // Values between the staged buffer of an instance and the host: all that its forward makes, those that another call reads.
   struct Moved {
     int64_t staged, host, bytes; // offsets in kStaged and in BufferKind::offloaded
   };
-  std::vector<Moved> movedOf(size_t instance) const;
-  bool readsMoved(const Call &call) const; // some of them
+  std::vector<Moved> movedOf(const Call &call) const;
   Offset argument(const Call &call, size_t argument) const;
   Offset result(const Call &call, size_t result) const;
 

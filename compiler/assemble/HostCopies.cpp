@@ -46,11 +46,10 @@ std::vector<int64_t> HostCopyPrograms::sizesOf(const std::vector<ChunkLayout::Mo
   return bytes;
 }
 
-void HostCopyPrograms::add(std::string_view task, const std::vector<std::string> &names,
+void HostCopyPrograms::add(std::string_view task, Direction direction, const std::vector<std::string> &names,
                            const std::vector<int64_t> &bytes, std::vector<AssembledProgram> &programs) {
-  for (const Direction direction : {Direction::in, Direction::out})
-    if (programs_.try_emplace({task, direction, bytes}, int64_t(programs.size())).second)
-      programs.push_back(makeCopies(task, direction, names, bytes));
+  if (programs_.try_emplace({task, direction, bytes}, int64_t(programs.size())).second)
+    programs.push_back(makeCopies(task, direction, names, bytes));
 }
 
 void HostCopyPrograms::add(StageOp stage, const std::vector<ChunkLayout> &chunks,
@@ -58,16 +57,19 @@ void HostCopyPrograms::add(StageOp stage, const std::vector<ChunkLayout> &chunks
   for (PiecesOp pieces : stage.all<PiecesOp>())
     if (pieces.getOnHost()) {
       const PieceSizes sizes = mgc::sizesOf(pieces);
-      add(kUpdate, sizes.states, sizes.bytes, programs);
+      for (const Direction direction : {Direction::in, Direction::out})
+        add(kUpdate, direction, sizes.states, sizes.bytes, programs);
     }
   for (const ChunkLayout &chunk : chunks)
-    for (size_t i = 0; i < chunk.instances().size(); ++i)
-      if (const std::vector<ChunkLayout::Moved> moved = chunk.movedOf(i); !moved.empty()) {
-        std::vector<std::string> names;
-        for (size_t k = 0; k < moved.size(); ++k)
-          names.push_back(fmt::format("value{}", k));
-        add(kActivations, names, sizesOf(moved), programs);
-      }
+    for (plan::Task task : plan::kBlockTasks)
+      for (const ChunkLayout::Call &call : chunk.callsOf(task))
+        if (const std::vector<ChunkLayout::Moved> moved = chunk.movedOf(call); !moved.empty()) {
+          const Direction direction = task == plan::Task::forward ? Direction::out : Direction::in;
+          std::vector<std::string> names;
+          for (size_t i = 0; i < moved.size(); ++i)
+            names.push_back(fmt::format("value{}", i));
+          add(kActivations, direction, names, sizesOf(moved), programs);
+        }
 }
 
 } // namespace mgc

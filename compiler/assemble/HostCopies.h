@@ -35,8 +35,8 @@ private:
   static constexpr std::string_view kUpdate = "update", kActivations = "activations";
   using Key = std::tuple<std::string_view, Direction, std::vector<int64_t>>;
   static std::vector<int64_t> sizesOf(const std::vector<ChunkLayout::Moved> &moved);
-  void add(std::string_view task, const std::vector<std::string> &names, const std::vector<int64_t> &bytes,
-           std::vector<AssembledProgram> &programs);
+  void add(std::string_view task, Direction direction, const std::vector<std::string> &names,
+           const std::vector<int64_t> &bytes, std::vector<AssembledProgram> &programs);
   std::map<Key, int64_t> programs_;
 };
 

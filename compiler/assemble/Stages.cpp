@@ -390,10 +390,10 @@ private:
     for (const auto &[bucket, unit] : made)
       addUnitCall(calls.calls, *units_.at(bucket).getClear(), unit);
     calls.calls.push_back(makeCall(caller));
-    if (caller.layout.readsMoved(caller.call))
-      calls.copiesIn.push_back(copiesOf(caller, plan::HostCopy::Direction::in));
-    if (caller.call.task == plan::Task::forward && !caller.layout.movedOf(caller.call.instance).empty())
-      calls.copiesOut.push_back(copiesOf(caller, plan::HostCopy::Direction::out));
+    if (const std::vector<ChunkLayout::Moved> moved = caller.layout.movedOf(caller.call); !moved.empty()) {
+      const bool isOut = caller.call.task == plan::Task::forward;
+      (isOut ? calls.copiesOut : calls.copiesIn).push_back(copiesOf(caller, moved));
+    }
     for (const auto &[bucket, unit] : made)
       addUnitCall(calls.sums, *units_.at(bucket).getSum(), unit);
     for (const auto &[bucket, unit] : made)
@@ -414,15 +414,15 @@ private:
     return slotOf(ringOf_.at({kind, int64_t(caller.number)}), caller.chunk);
   }
   // Between the staged buffer of the instance and its place on the host.
-  plan::Call copiesOf(const Caller &caller, plan::HostCopy::Direction direction) {
-    const std::vector<ChunkLayout::Moved> all = caller.layout.movedOf(caller.call.instance);
+  plan::Call copiesOf(const Caller &caller, const std::vector<ChunkLayout::Moved> &all) {
+    using Direction = plan::HostCopy::Direction;
+    const bool isIn = caller.call.task != plan::Task::forward;
     const int64_t slot = slotOf(caller, schedule::BufferKind::offloaded);
     plan::Call call;
-    call.program = context_.hostCopies.ofActivations(direction, all);
+    call.program = context_.hostCopies.ofActivations(isIn ? Direction::in : Direction::out, all);
     call.instance = instanceOf(caller).number;
     for (const ChunkLayout::Moved &moved : all) {
       const plan::Binding host = {slot, moved.host}, device = {-1, memory_.stagedOf(caller.call.task) + moved.staged};
-      const bool isIn = direction == plan::HostCopy::Direction::in;
       call.segments.push_back(isIn ? host : device);
       call.segments.push_back(isIn ? device : host);
     }

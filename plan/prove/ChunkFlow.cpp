@@ -2,6 +2,7 @@
 #include "plan/prove/ChunkFlow.h"
 
 #include "plan/Expand.h"
+#include "plan/prove/TransientMemory.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,7 +17,7 @@ class ChunkFlowBuilder {
 public:
   ChunkFlowBuilder(const Plan &plan, int64_t stage, const Chunk &chunk, Flows &flows, Problems &problems)
       : plan_(plan), index_(stage), stage_(plan.stages[stage]), chunk_(chunk), flows_(flows), problems_(problems),
-        allocation_(stage_.addresses(), kNoCall) {
+        allocation_(stage_.addresses(), kNoCall), transient_(stage_) {
     for (int64_t ring : chunk.slots)
       slots_.emplace_back(stage_.rings[ring].bytes, kNoCall);
     out_.slots.resize(chunk.slots.size());
@@ -25,11 +26,9 @@ public:
         frame_.add({region.offset, region.offset + region.bytes});
       else if (region.kind == "units")
         units_.add({region.offset, region.offset + region.bytes});
-      else if (region.kind == kTransient)
-        transient_.add({region.offset, region.offset + region.bytes});
       else if (region.kind == "gradients" && isPerMicrobatch(chunk.task))
         sums_.add({region.offset, region.offset + region.bytes});
-    for (const ByteSet *scratch : {&frame_, &units_, &transient_}) // parts of the map are inside of it or outside
+    for (const ByteSet *scratch : {&frame_, &units_}) // parts of the map are inside of it or outside
       for (ByteInterval range : scratch->ranges())
         allocation_.forEach(range, [](ByteInterval, int64_t) {});
   }
@@ -40,17 +39,23 @@ public:
     forEachRun(chunk_.calls.size(), chunk_.repeats, [&](int64_t call, int64_t iteration) {
       if (number >= first && number < end)
         run(inIteration(chunk_.calls[call], iteration), number);
-      else if (number < first && !transient_.ranges().empty())
-        makeTransient(inIteration(chunk_.calls[call], iteration), number);
+      else if (number < first && !transient_.bytes().ranges().empty())
+        replayTransient(inIteration(chunk_.calls[call], iteration), number);
       ++number;
     });
     for (size_t i = 0; i < slots_.size(); ++i)
       addWrites(slots_[i], out_.slots[i].writes);
     addWrites(allocation_, out_.allocation.writes);
     allocation_.peek({0, allocation_.bytes()}, [&](ByteInterval range, int64_t writer) {
-      if ((writer == current_ && writer >= 0 && frame_.meets(range)) || (writer >= 0 && transient_.meets(range)))
+      if (writer == current_ && writer >= 0 && frame_.meets(range))
         out_.left.add(range);
     });
+    const ByteSet written = transient_.written();
+    for (ByteInterval range : written.ranges())
+      out_.left.add(range);
+    if (const std::optional<int64_t> lost = transient_.unread(); lost && number <= end)
+      problems_.add("stage {} chunk {}: call {} writes bytes of the transient memory that no call of the run reads",
+                    index_, chunk_.name(), *lost);
     return std::move(out_);
   }
 
@@ -134,8 +139,9 @@ private:
 
   void write(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
     const ByteInterval at = placed(binding, range);
-    if (isInFrame(binding, at, program, number) || isInUnits(binding, at, program, number) ||
-        isInTransient(binding, at, program, number))
+    if (isInTransient(binding, at, program, number))
+      return writeTransient(at, program, number);
+    if (isInFrame(binding, at, program, number) || isInUnits(binding, at, program, number))
       out_.frame.add(at);
     contentsOf(binding).set(at, number);
   }
@@ -179,35 +185,44 @@ private:
               return true;
     return false;
   }
-  // Records what a call of an earlier run has made.
-  void makeTransient(const Call &call, int64_t number) {
+  // What calls of an earlier part of the run have made and read.
+  void replayTransient(const Call &call, int64_t number) {
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
-    for (size_t i = 0; i < flow.segments.size(); ++i)
-      if (call.segments[i].slot < 0)
-        for (ByteInterval range : flow.segments[i].writes.ranges())
-          if (const ByteInterval at = placed(call.segments[i], range); transient_.contains(at))
-            allocation_.set(at, number);
+    const auto forEach = [&](ByteSet SegmentFlow::*bytes, const auto &visit) {
+      for (size_t i = 0; i < flow.segments.size(); ++i)
+        if (call.segments[i].slot < 0)
+          for (ByteInterval range : (flow.segments[i].*bytes).ranges())
+            if (const ByteInterval at = placed(call.segments[i], range); transient_.bytes().contains(at))
+              visit(at);
+    };
+    forEach(&SegmentFlow::reads, [&](ByteInterval at) { transient_.read(at, 0); });
+    forEach(&SegmentFlow::writes, [&](ByteInterval at) { transient_.write(at, number); });
   }
   void readTransient(ByteInterval at, const Program &program, int64_t number) {
     out_.frame.add(at);
-    bool isUndefined = false;
-    allocation_.peek(at, [&](ByteInterval part, int64_t writer) {
-      isUndefined |= writer == kNoCall;
-      if (writer != kNoCall && writer < first_)
-        out_.continued.add({std::max(part.begin, at.begin), std::min(part.end, at.end)});
-    });
-    if (isUndefined)
+    const TransientMemory::Read read = transient_.read(at, first_);
+    for (ByteInterval range : read.earlier.ranges())
+      out_.continued.add(range);
+    if (read.isUndefined)
       problems_.add("stage {} chunk {} call {} ('{}'): reads bytes [{}, {}) of the transient memory, which no call of "
                     "the run before it has written",
                     index_, chunk_.name(), number, program.name, at.begin, at.end);
   }
+  void writeTransient(ByteInterval at, const Program &program, int64_t number) {
+    out_.frame.add(at);
+    if (const std::optional<int64_t> lost = transient_.write(at, number))
+      problems_.add(
+          "stage {} chunk {} call {} ('{}'): writes bytes [{}, {}) of the transient memory, where call {} has "
+          "written what no call has read",
+          index_, chunk_.name(), number, program.name, at.begin, at.end, *lost);
+  }
   bool isInTransient(const Binding &binding, ByteInterval at, const Program &program, int64_t number) {
-    if (binding.slot >= 0 || !transient_.meets(at))
+    if (binding.slot >= 0 || !transient_.bytes().meets(at))
       return false;
-    if (!transient_.contains(at) || !isPerMicrobatch(chunk_.task))
+    if (!transient_.bytes().contains(at) || !isPerMicrobatch(chunk_.task))
       problems_.add("stage {} chunk {} call {} ('{}'): uses bytes [{}, {}), some of them of the transient memory{}",
                     index_, chunk_.name(), number, program.name, at.begin, at.end,
-                    transient_.contains(at) ? ", which tasks of a microbatch alone use" : " and some not");
+                    transient_.bytes().contains(at) ? ", which tasks of a microbatch alone use" : " and some not");
     return true;
   }
 
@@ -252,8 +267,7 @@ private:
   // Leaves out the frame: no later run may read what a run left in it.
   void addWrites(const ByteMap<int64_t> &contents, ByteSet &writes) const {
     contents.peek({0, contents.bytes()}, [&](ByteInterval range, int64_t writer) {
-      if (writer != kNoCall &&
-          !(&contents == &allocation_ && (frame_.meets(range) || units_.meets(range) || transient_.meets(range))))
+      if (writer != kNoCall && !(&contents == &allocation_ && (frame_.meets(range) || units_.meets(range))))
         writes.add(range);
     });
   }
@@ -266,8 +280,9 @@ private:
   Problems &problems_;
   ByteMap<int64_t> allocation_; // the call that wrote last
   std::vector<ByteMap<int64_t>> slots_;
-  ByteSet frame_, units_, transient_, sums_; // sums_: the gradients, to which a microbatch adds
-  int64_t before_ = -1, current_ = -1;       // links before this one, and the last
+  TransientMemory transient_;
+  ByteSet frame_, units_, sums_;       // sums_: the gradients, to which a microbatch adds
+  int64_t before_ = -1, current_ = -1; // links before this one, and the last
   bool isLink_ = false;
   int64_t first_ = 0;
   ChunkFlow out_;

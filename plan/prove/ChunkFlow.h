@@ -2,7 +2,7 @@
 // passed verifyPlan. Out: the bytes of each slot and of the allocation that the run reads before it writes them, and
 // those that it writes; or what is wrong:
 //   bytes of the frame are read that the call before did not write     gradients flow from call to call, and no further
-//   transient bytes are read that no call of the run before wrote       they live while the chunk runs
+//   transient bytes are read that no call of the run before wrote, or written and not read    they live while the chunk runs
 //   segments of a call overlap in bytes that the program writes
 #pragma once
 

@@ -360,8 +360,13 @@ private:
     reportUnordered(unordered, "writes", fmt::format("'{}'", stage_.rings[ring].name), range);
   }
 
-  // A message is received for some step.
+  // A message is received for some step, and the host has what some step reads.
   void verifyWasRead(const Piece &piece) {
+    if (piece.content.ring >= 0 && piece.writer.step >= 0 && stage_.isOnHost(stage_.rings[piece.content.ring].offset) &&
+        piece.computeReader < 0)
+      problems_.add("stage {} step {}: copies bytes of '{}' for microbatch {} to the host that no step reads", index_,
+                    piece.writer.step + skippedSteps_, stage_.rings[piece.content.ring].name,
+                    piece.content.microbatch + skippedMicrobatches_);
     if (piece.content.ring >= 0 && piece.writer.step >= 0 && piece.writer.stream == StepStream::message &&
         piece.computeReader < 0 && piece.gradientsReader < 0 && piece.messageReaders.empty())
       problems_.add("stage {} step {}: receives bytes of '{}' for microbatch {} that no step reads", index_,

@@ -3,6 +3,8 @@
 
 #include "plan/Expand.h"
 
+#include <algorithm>
+
 namespace mgc::plan {
 
 namespace {
@@ -14,50 +16,129 @@ struct RowUses {
 
 class StageRows {
 public:
-  StageRows(const Plan &plan, const StagePlan &stage, Flows &flows) : plan_(plan), stage_(stage), flows_(flows) {}
+  StageRows(const Plan &plan, const StagePlan &stage, Flows &flows) : plan_(plan), stage_(stage), flows_(flows) {
+    for (const Region &region : stage.regions)
+      if (region.kind == kTransient)
+        transient_.add({region.offset, region.offset + region.bytes});
+  }
 
+  // Twice where copies carry rows, for one may come before what it carries is known.
   std::map<int64_t, RowUses> uses() {
-    for (const Chunk &chunk : stage_.chunks)
-      for (const Call &call : expandedCalls(chunk))
-        add(chunk, call);
+    for (int i = 0; i < (transient_.ranges().empty() ? 1 : 2); ++i)
+      for (const Chunk &chunk : stage_.chunks)
+        add(chunk);
     for (const ScheduleStep &step : stage_.schedule)
       if (step.kind == ScheduleStep::Kind::send)
         uses_[step.ring].whole.add({0, stage_.rings[step.ring].bytes});
     return std::move(uses_);
   }
+  const ByteSet &transientProblems() const { return problems_; }
 
 private:
-  void add(const Chunk &chunk, const Call &call) {
+  void add(const Chunk &chunk) {
+    ByteMap<bool> counted(stage_.addresses(), false); // of transient memory, as it is now
+    for (const Call &call : expandedCalls(chunk))
+      if (isCopy(plan_.programs[call.program]))
+        carry(chunk, call, counted);
+      else
+        add(chunk, call, counted);
+  }
+
+  static bool isCopy(const Program &program) {
+    return !program.instructions.empty() && std::ranges::all_of(program.instructions, [](const Instruction &one) {
+      return std::holds_alternative<HostCopy>(one.body);
+    });
+  }
+
+  void add(const Chunk &chunk, const Call &call, ByteMap<bool> &counted) {
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
     for (size_t i = 0; i < flow.segments.size(); ++i) {
       if (static_cast<int64_t>(i) == plan_.programs[call.program].frame)
         continue;
       const Binding &at = call.segments[i];
-      RowUses &uses = uses_[at.slot < 0 ? -1 : chunk.slots[at.slot]];
+      RowUses &uses = uses_[ringOf(chunk, at)];
       for (ByteInterval range : flow.segments[i].wholeReads.ranges())
-        uses.whole.add({at.offset + range.begin, at.offset + range.end});
+        if (const ByteInterval read = placed(at, range); isTransient(at, read))
+          counted.peek(read, [&](ByteInterval part, bool isCounted) {
+            if (isCounted)
+              problems_.add(meeting(part, read));
+          });
+        else
+          uses.whole.add(read);
+      for (ByteInterval range : flow.segments[i].writes.ranges())
+        if (const ByteInterval written = placed(at, range); isTransient(at, written))
+          counted.set(written, false);
       for (ByteInterval range : flow.segments[i].countedWrites.ranges())
-        uses.counted.add({at.offset + range.begin, at.offset + range.end});
+        if (const ByteInterval written = placed(at, range); isTransient(at, written))
+          counted.set(written, true);
+        else
+          uses.counted.add(written);
     }
   }
+
+  // A copy reads no rows: what is counted at its source is so at its destination.
+  void carry(const Chunk &chunk, const Call &call, ByteMap<bool> &counted) {
+    for (const Instruction &instruction : plan_.programs[call.program].instructions) {
+      const int64_t bytes = std::get<HostCopy>(instruction.body).bytes;
+      const Operand &source = instruction.operands[0], &target = instruction.operands[1];
+      const Binding &from = call.segments[source.segment], &to = call.segments[target.segment];
+      const ByteInterval read = placed(from, {source.offset, source.offset + bytes}),
+                         written = placed(to, {target.offset, target.offset + bytes});
+      ByteSet rows;
+      if (isTransient(from, read))
+        counted.peek(read, [&](ByteInterval part, bool isCounted) {
+          if (isCounted)
+            rows.add(meeting(part, read));
+        });
+      else
+        for (ByteInterval range : uses_[ringOf(chunk, from)].counted.ranges())
+          rows.add(meeting(range, read));
+      if (isTransient(to, written))
+        counted.set(written, false);
+      for (ByteInterval range : rows.ranges()) {
+        const ByteInterval at = {range.begin - read.begin + written.begin, range.end - read.begin + written.begin};
+        if (isTransient(to, at))
+          counted.set(at, true);
+        else
+          uses_[ringOf(chunk, to)].counted.add(at);
+      }
+    }
+  }
+
+  static int64_t ringOf(const Chunk &chunk, const Binding &at) { return at.slot < 0 ? -1 : chunk.slots[at.slot]; }
+  static ByteInterval placed(const Binding &at, ByteInterval range) {
+    return {at.offset + range.begin, at.offset + range.end};
+  }
+  static ByteInterval meeting(ByteInterval a, ByteInterval b) {
+    return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+  }
+  bool isTransient(const Binding &at, ByteInterval range) const { return at.slot < 0 && transient_.contains(range); }
 
   const Plan &plan_;
   const StagePlan &stage_;
   Flows &flows_;
+  ByteSet transient_, problems_;
   std::map<int64_t, RowUses> uses_;
 };
 
 } // namespace
 
 void verifyCountedRows(const Plan &plan, Flows &flows, Problems &problems) {
-  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
-    for (const auto &[ring, uses] : StageRows(plan, plan.stages[stage], flows).uses())
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const auto report = [&](ByteInterval range, const std::string &memory) {
+      problems.add(
+          "stage {}: bytes [{}, {}) of {} are read with the rows behind the last one, of which only those that "
+          "there are were written",
+          stage, range.begin, range.end, memory);
+    };
+    StageRows rows(plan, plan.stages[stage], flows);
+    for (const auto &[ring, uses] : rows.uses())
       for (ByteInterval range : uses.counted.ranges())
         if (uses.whole.meets(range))
-          problems.add("stage {}: bytes [{}, {}) of {} are read with the rows behind the last one, of which "
-                       "only those that there are were written",
-                       stage, range.begin, range.end,
-                       ring < 0 ? "the allocation" : "'" + plan.stages[stage].rings[ring].name + "'");
+          report(range, ring < 0 ? "the allocation" : "'" + plan.stages[stage].rings[ring].name + "'");
+    for (ByteInterval range : rows.transientProblems().ranges())
+      report(range, "the transient memory");
+  }
 }
 
 } // namespace mgc::plan

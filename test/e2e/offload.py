@@ -6,6 +6,7 @@ whose copies are in another order, or meet in a staging buffer, is refused (Veri
 """
 import copy
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -16,6 +17,7 @@ from tool_runs import GOLDEN, TINY_GPT, compile_plan, enter_folder, expect, run,
 
 sys.path.insert(0, str(tool_runs.ROOT / "test/mutation"))
 import mutate
+import samples
 
 OFFLOAD = "--optimizer-cpu-offload"
 # Clipping bites, so that the norm counts in each weight.
@@ -93,7 +95,7 @@ def train(plan, folder, *flags):
 
 class SameBits(unittest.TestCase):
     def test_layouts(self):
-        for name in LAYOUTS:
+        for name in samples.sample(list(LAYOUTS), int(os.environ.get("MGC_TEST_SAMPLE", "1"))):
             with self.subTest(name):
                 on_host, on_device = plans(name)
                 stages = json.loads(run("mgc", "explain", on_host, "--json").stdout)["stages"]

@@ -329,11 +329,17 @@ def random_types(r):
     return ["--dtype=bf16", f"--grad-dtype={r.choice(['f32', 'bf16'])}", *residual]
 
 
-def random_offload(r, target):
-    """Optimizer state on the host, where the target has a memory of its own."""
-    if target == "cpu" or r.random() < 0.5:
+def random_offload(r, target, model, policy):
+    """Optimizer state and activations on the host, where the target has a memory of its own."""
+    if target == "cpu":
         return []
-    return ["--optimizer-cpu-offload", f"--optimizer-offload-fraction={r.choice([1, 0.5, 0.2])}"]
+    flags = ["--optimizer-cpu-offload", f"--optimizer-offload-fraction={r.choice([1, 0.5, 0.2])}"] if r.random() < 0.5 else []
+    if r.random() < 0.5 and not any(flag.startswith("--memory=") for flag in policy):
+        modules = ["attn_norm", "core_attn", "attn_proj", "mlp_norm"]
+        modules += ["expert_fc1", "moe_act"] if "num_experts_per_tok" in model and r.random() < 0.95 else ["mlp"]
+        flags += ["--fine-grained-activation-offloading", f"--offload-modules={','.join(r.sample(modules, r.randint(1, len(modules))))}",
+                  f"--activation-offload-fraction={r.choice([1, 1, 0.5])}"]
+    return flags
 
 
 def one_pair(binaries, seed, dtype="f32", target="cpu"):
@@ -347,7 +353,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
     if isOpen := bool(policy) and policy[0].startswith("--memory=") and r.random() < 0.3:
         flags = ["--zero=auto" if flag.startswith("--zero=") else flag for flag in flags
                  if not flag.startswith(("--schedule-memory=", "--loss-tile="))]
-    policy += random_offload(r, target)
+    policy += random_offload(r, target, model, policy)
     flags += [*policy, *more]
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
     try:

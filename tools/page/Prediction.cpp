@@ -58,9 +58,8 @@ std::string hostText(const plan::Plan &plan, const Machine &machine, const StepC
   const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::hostBytes).hostBytes;
   if (needed == 0)
     return "";
-  std::string text =
-      fmt::format("  hidden, of the copies between host and device: {} behind the update and each other\n",
-                  secondsText(step.hiddenHostCopies));
+  std::string text = fmt::format("  hidden, of the copies between host and device: {} behind other work\n",
+                                 secondsText(step.hiddenHostCopies));
   if (double(needed) > machine.host.bytes)
     text +=
         fmt::format("  a rank needs {:.2f} GB of the host, which has {:.2f} GB for each device: the plan does not fit, "

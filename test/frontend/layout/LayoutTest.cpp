@@ -66,7 +66,7 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       "mtp_num_layers, mtp_loss_scaling_factor, freeze, recompute, recompute_granularity, recompute_method, "
       "recompute_num_layers, recompute_modules, recompute_activations, moe_layer_recompute, memory, "
       "optimizer_cpu_offload, optimizer_offload_fraction, offload, fine_grained_activation_offloading, "
-            "offload_modules, activation_offload_fraction, host_memory, loss_tile, "
+      "offload_modules, activation_offload_fraction, host_memory, loss_tile, "
       "overlap_grad_reduce, overlap_param_gather, "
       "ddp_bucket_size, target");
 }
