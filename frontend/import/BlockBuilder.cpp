@@ -188,6 +188,7 @@ static constexpr BlockBuilder::BranchNames kOfAttention = {"attn", "attention.re
 Value BlockBuilder::norm(Value x, StringRef role, const std::optional<Norm> &norm) {
   if (!norm)
     return x;
+  const Module module(*this, "layernorm");
   Value gamma = norm->weight ? parameter((role + ".weight").str()) : Value();
   FloatAttr epsilon = builder.getF64FloatAttr(norm->epsilon), offset = orNone(norm->offset);
   Type row = withoutLast(x);

@@ -142,7 +142,10 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   const Rows rows = rowsOf(chosen, route.getWeights(), experts, mlp.bias);
   Value tokens = DispatchOp::create(builder, type({rows.size, sizes[2]}, {"c", "h"}), x, chosen, Value(), rows.count,
                                     DictionaryAttr(), ArrayAttr(), rows.capacity);
-  Value act = gatedActivation(gateAndUp(tokens, mlp, experts.isZipped, rows), mlp);
+  const GateUp products = gateAndUp(tokens, mlp, experts.isZipped, rows);
+  std::optional<Module> activation(std::in_place, *this, "moe_act");
+  Value act = gatedActivation(products, mlp);
+  activation.reset();
   Value y = CombineOp::create(builder, x.getType(), expertsDown(multiply(act, rows.weights), mlp, rows), chosen,
                               Value(), rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
   return experts.shared ? add(y, sharedExpert(x, *experts.shared, mlp.activation)) : y;

@@ -52,26 +52,29 @@ bool hasHostCopies(const plan::Program &program) {
 
 } // namespace
 
-HostCopyTime hostCopyTime(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &chunk,
-                          const std::vector<ProgramTime> &programs) {
+HostCopyTime hostCopyTime(const Cluster &cluster, const plan::Plan &plan, const plan::StagePlan &stage,
+                          const plan::Chunk &chunk, const std::vector<ProgramTime> &programs) {
   HostCopyTime time;
   if (std::ranges::none_of(chunk.calls,
                            [&](const plan::Call &call) { return hasHostCopies(plan.programs[call.program]); }))
     return time;
+  const auto addressOf = [&](const plan::Binding &binding) {
+    return binding.offset + (binding.slot < 0 ? 0 : stage.rings[chunk.slots[binding.slot]].offset);
+  };
   CopyPlayer player;
   double works = 0, copies = 0;
   for (const plan::Call &call : expandedCalls(chunk)) {
     const plan::Program &program = plan.programs[call.program];
     const bool copiesOnly = hasHostCopies(program);
     for (size_t i = 0; !copiesOnly && i < call.segments.size(); ++i)
-      player.join(call.segments[i].offset, call.segments[i].offset + program.segmentBytes[i]);
+      player.join(addressOf(call.segments[i]), addressOf(call.segments[i]) + program.segmentBytes[i]);
     player.work(programs[call.program].seconds());
     works += programs[call.program].seconds();
     for (const plan::Instruction &instruction : program.instructions)
       if (const auto *copy = std::get_if<plan::HostCopy>(&instruction.body)) {
         const double seconds = secondsOf(cluster, instruction.body);
         const auto at = [&](size_t operand) {
-          return call.segments[instruction.operands[operand].segment].offset + instruction.operands[operand].offset;
+          return addressOf(call.segments[instruction.operands[operand].segment]) + instruction.operands[operand].offset;
         };
         player.copy(copy->direction, {at(0), at(1)}, copy->bytes, seconds);
         copies += seconds;

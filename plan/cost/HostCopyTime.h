@@ -4,6 +4,8 @@
 // Copies in follow each other, copies out too, at the same time as those in. A copy begins when the calls before it are done and
 // what touches its bytes; a call begins when the copies before it that touch its bytes are done (docs/engine.md):
 //
+// Slots lie where those of the first microbatch do.
+//
 //   in          |in 0 |in 1 |     in 2 |
 //   calls             |u0    |u1        |u2
 //   out                  |out 0 |out 1     |out 2 |
@@ -19,7 +21,7 @@ struct HostCopyTime {
 };
 
 // `programs`: by program of the plan.
-HostCopyTime hostCopyTime(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &chunk,
-                          const std::vector<ProgramTime> &programs);
+HostCopyTime hostCopyTime(const Cluster &cluster, const plan::Plan &plan, const plan::StagePlan &stage,
+                          const plan::Chunk &chunk, const std::vector<ProgramTime> &programs);
 
 } // namespace mgc::cost

@@ -30,7 +30,7 @@ ChunkTime chunkTime(const Cluster &cluster, const Plan &plan, const StagePlan &s
                     const std::vector<ProgramTime> &programs) {
   ChunkTime time{secondsOf(chunk, programs), hiddenUnits(plan, stage, chunk, programs)};
   time.all += time.units;
-  const HostCopyTime copies = hostCopyTime(cluster, plan, chunk, programs);
+  const HostCopyTime copies = hostCopyTime(cluster, plan, stage, chunk, programs);
   time.all.hostCopies = copies.exposed, time.all.hiddenHostCopies = copies.hidden;
   forEachCall(chunk, [&](const plan::Call &call, int64_t runs) {
     if (isPerMicrobatch(chunk.task) && isOfUnit(stage, call))

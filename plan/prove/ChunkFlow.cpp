@@ -185,7 +185,7 @@ private:
               return true;
     return false;
   }
-  // What calls of an earlier part of the run have made and read.
+  // Notes what calls of an earlier part of the run have made and read.
   void replayTransient(const Call &call, int64_t number) {
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
     const auto forEach = [&](ByteSet SegmentFlow::*bytes, const auto &visit) {

@@ -15,7 +15,7 @@ public:
   const ByteSet &bytes() const { return bytes_; }
   struct Read {
     bool isUndefined = false; // no call has written some of it
-    ByteSet earlier;          // what calls before `first` wrote
+    ByteSet earlier;          // bytes that calls before `first` wrote
   };
   Read read(ByteInterval at, int64_t first);
   // The call whose bytes are written over before any call has read them; nothing: there is none.

@@ -36,7 +36,7 @@ public:
 
 private:
   void add(const Chunk &chunk) {
-    ByteMap<bool> counted(stage_.addresses(), false); // of transient memory, as it is now
+    ByteMap<bool> counted(stage_.addresses(), false); // bytes of transient memory that are counted now
     for (const Call &call : expandedCalls(chunk))
       if (isCopy(plan_.programs[call.program]))
         carry(chunk, call, counted);

@@ -146,7 +146,7 @@ class Memory(unittest.TestCase):
     def test_more_microbatches_in_flight(self):
         """The device keeps of a stage what it keeps of one microbatch, and the host has the rest in slots of its own."""
         first, last = stages(plans("pp")[0])
-        entering = 16 * json.loads((GOLDEN / "llama/config.json").read_text(encoding="utf-8"))["hidden_size"] * 2  # of the first layer: an input
+        entering = 16 * json.loads((GOLDEN / "llama/config.json").read_text(encoding="utf-8"))["hidden_size"] * 2  # bytes that enter the first layer: an input
         self.assertEqual(first["memory"]["hostActivations"], 2 * (last["memory"]["hostActivations"] + entering))
 
     def test_budget(self):

@@ -36,12 +36,23 @@ plan::Chunk makeUpdate(int64_t pieces, int64_t buffers) {
   return chunk;
 }
 
-HostCopyTime timeOf(const plan::Chunk &chunk, double update) {
+HostCopyTime timeOf(const plan::Chunk &chunk, double update, const plan::StagePlan &stage = {}) {
   const Machine machine = makeToyMachine();
   const Cluster cluster{machine, {}, plan::Target::cuda};
   std::vector<ProgramTime> programs(3);
   programs[2].rows = update;
-  return hostCopyTime(cluster, makePlan(), chunk, programs);
+  return hostCopyTime(cluster, makePlan(), stage, chunk, programs);
+}
+
+// Slots of two rings do not meet, though their offsets are the same: a call that reads one waits for no copy of the other.
+TEST(HostCopyTime, SlotsAreApart) {
+  const plan::StagePlan stage{.rings = {{.offset = 5000, .bytes = 100}, {.offset = 6000, .bytes = 100}}};
+  plan::Chunk chunk{.task = plan::Task::backward, .slots = {0, 1}};
+  chunk.calls.push_back({.program = 0, .segments = {{0, 0}, {-1, 0}}});
+  chunk.calls.push_back({.program = 2, .segments = {{1, 0}}});
+  EXPECT_DOUBLE_EQ(timeOf(chunk, 2, stage).exposed, 0);
+  chunk.calls.back().segments = {{0, 0}};
+  EXPECT_DOUBLE_EQ(timeOf(chunk, 2, stage).exposed, 2);
 }
 
 // One piece: nothing is beside anything.
