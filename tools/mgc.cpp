@@ -347,6 +347,21 @@ void sayWhatPairsLeaveOut(mlir::ModuleOp module, const plan::Plan &plan) {
         fmt::join(idle, " and "), idle.size() == 1 ? "does" : "do", plan.schedule);
 }
 
+// All that is asked for may be less than half a part of each bucket, and parameters of a program may all be frozen.
+void sayIdleOffload(mlir::ModuleOp module, const plan::Plan &plan) {
+  const double fraction = trainingOf(module).optimizerOffload;
+  if (fraction == 0 || std::ranges::any_of(plan.stages, [](const auto &stage) { return stage.hostBytes > 0; }))
+    return;
+  const bool hasStates = std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
+    return std::ranges::any_of(stage.buckets, [](const plan::Bucket &bucket) {
+      return std::ranges::count(bucket.states, plan::StateRole::optimizer, &plan::State::role) > 0;
+    });
+  });
+  say(stderr, "mgc: {} does nothing here: {}\n", frontend::optionOf(&frontend::LayoutOptions::optimizerOffload).flag,
+      hasStates ? fmt::format("{} of the optimizer's state is less than a part of any bucket", fraction)
+                : "no parameter is trained, so there is no optimizer's state");
+}
+
 Status compile(const CompileFlags &asked) {
   CompileFlags flags = asked;
   std::error_code ignored;
@@ -390,6 +405,7 @@ Status compile(const CompileFlags &asked) {
     return leastBudget ? withNeighbours(flags, emitted.status()) : emitted.status();
   const plan::Plan plan = emitted.take();
   sayWhatPairsLeaveOut(*module, plan);
+  sayIdleOffload(*module, plan);
   sayMemory(plan);
   say(stderr, "plan in {}\n", flags.output);
   MGC_TRY(emitEvaluation(evaluation ? *evaluation : mlir::ModuleOp(), flags, options));

@@ -42,13 +42,13 @@ static Status verifyAll(const std::vector<NamedGraph> &graphs) {
   return errors.empty() ? Status::ok() : Status::error(errors);
 }
 
-KernelInfo describeKernel(const RowGraph &graph) { return describe(graph); }
+KernelInfo describeKernel(const RowGraph &graph) { return LoopLayout(graph).info(); }
 
 namespace {
-// The distinct graphs; and of each graph which kernel it is.
+// The distinct graphs; and of each graph the symbol of its kernel.
 struct Kernels {
   std::vector<const NamedGraph *> distinct;
-  std::vector<CompiledKernel> results;
+  std::vector<std::string> symbols;
 };
 } // namespace
 
@@ -59,7 +59,7 @@ static Kernels dropEqual(const std::vector<NamedGraph> &graphs) {
     auto [place, isNew] = symbolOf.try_emplace(named.graph.key(), named.symbol);
     if (isNew)
       kernels.distinct.push_back(&named);
-    kernels.results.push_back({place->second, describe(named.graph)});
+    kernels.symbols.push_back(place->second);
   }
   return kernels;
 }
@@ -110,9 +110,9 @@ static Status compileAll(size_t modules, const CompileOptions &options,
   return Status::ok();
 }
 
-Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
-                                                   const std::vector<SharedObject> &outputs,
-                                                   const CompileOptions &options) {
+Result<std::vector<std::string>> compileKernels(const std::vector<NamedGraph> &graphs,
+                                                const std::vector<SharedObject> &outputs,
+                                                const CompileOptions &options) {
   MGC_TRY(verifyAll(graphs));
   Kernels kernels = dropEqual(graphs);
   std::vector<CpuTarget> targets;
@@ -129,11 +129,11 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
       ofTarget.push_back(std::move(module[number]));
     MGC_TRY(linkSharedObject(ofTarget, outputs[number].path));
   }
-  return kernels.results;
+  return kernels.symbols;
 }
 
-Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs, const PtxFile &output,
-                                                   const CompileOptions &options) {
+Result<std::vector<std::string>> compileKernels(const std::vector<NamedGraph> &graphs, const PtxFile &output,
+                                                const CompileOptions &options) {
   MGC_TRY(verifyAll(graphs));
   Kernels kernels = dropEqual(graphs);
   const std::vector<std::vector<const NamedGraph *>> modules = divide(kernels.distinct);
@@ -143,7 +143,7 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
   }));
   MGC_ASSIGN(joined, joinPtx(texts, output.level));
   MGC_TRY(writeFile(output.path, joined));
-  return kernels.results;
+  return kernels.symbols;
 }
 
 } // namespace mgc::rowgen

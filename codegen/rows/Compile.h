@@ -28,20 +28,16 @@ struct CompileOptions {
   std::string *printed = nullptr; // if set: receives the kernels' MLIR as generated, before any lowering
 };
 
-KernelInfo describeKernel(const RowGraph &graph); // facts that need no code
+KernelInfo describeKernel(const RowGraph &graph); // facts that need no code; the graph's verify() is ok
 
-struct CompiledKernel {
-  std::string symbol; // equal graphs are compiled once: may be the symbol of an earlier one
-  KernelInfo info;
-};
-
-// Writes one PTX text with all kernels, for a GPU target.
-Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs, const PtxFile &output,
-                                                   const CompileOptions &options = {});
-// Writes the shared objects, each with all kernels. One result per graph, in order. Errors: a graph that does
-// not verify, a missing or failing linker, an unresolved symbol.
-Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
-                                                   const std::vector<SharedObject> &outputs,
-                                                   const CompileOptions &options = {});
+// Writes one PTX text with all kernels, for a GPU target. Out: the symbol of each graph's kernel, in order. Equal graphs are
+// compiled once: it may be that of an earlier graph.
+Result<std::vector<std::string>> compileKernels(const std::vector<NamedGraph> &graphs, const PtxFile &output,
+                                                const CompileOptions &options = {});
+// Writes the shared objects, each with all kernels. Errors: a graph that does not verify, a missing or failing linker, an
+// unresolved symbol.
+Result<std::vector<std::string>> compileKernels(const std::vector<NamedGraph> &graphs,
+                                                const std::vector<SharedObject> &outputs,
+                                                const CompileOptions &options = {});
 
 } // namespace mgc::rowgen

@@ -20,14 +20,20 @@ static int64_t hostBytes(StageOp stage, double fraction) {
   return bytes;
 }
 
-// The greatest fraction, in thousandths, with which no stage takes more; 0: none.
+// The greatest fraction, in thousandths, with which no stage takes more; 0: none. Bytes grow with the fraction, but for the
+// rounding to whole parts of buckets: a fraction a little greater may fit too.
 static double fittingFraction(const Decisions &decisions, int64_t budget) {
-  for (int64_t thousandths = 1000; thousandths > 0; --thousandths)
-    if (llvm::all_of(decisions.stages, [&](const StageDecisions &stage) {
-          return hostBytes(stage.op, double(thousandths) / 1000) + stage.schedule.hostBytes <= budget;
-        }))
-      return double(thousandths) / 1000;
-  return 0;
+  const auto fits = [&](int64_t thousandths) {
+    return llvm::all_of(decisions.stages, [&](const StageDecisions &stage) {
+      return hostBytes(stage.op, double(thousandths) / 1000) + stage.schedule.hostBytes <= budget;
+    });
+  };
+  int64_t fitting = 0, tooMuch = 1000; // the fraction that was asked for is too much
+  while (tooMuch - fitting > 1) {
+    const int64_t middle = (fitting + tooMuch) / 2;
+    (fits(middle) ? fitting : tooMuch) = middle;
+  }
+  return double(fitting) / 1000;
 }
 
 Status verifyHostMemory(const Decisions &decisions) {

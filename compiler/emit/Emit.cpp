@@ -68,8 +68,8 @@ public:
     if (gpu) {
       plan_.target = plan::Target::cuda;
       const rowgen::PtxFile output{*gpu, newLibrary(directory, *gpu)};
-      MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, output, compileOptions));
-      nameKernels(compiled);
+      MGC_ASSIGN(symbols, rowgen::compileKernels(kernels_.graphs, output, compileOptions));
+      nameKernels(symbols);
       return addFile(*gpu, output.path);
     }
     std::vector<rowgen::SharedObject> outputs;
@@ -77,8 +77,8 @@ public:
       MGC_ASSIGN(target, rowgen::CpuTarget::find(cpu));
       outputs.push_back({target, newLibrary(directory, target.level)});
     }
-    MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, outputs, compileOptions));
-    nameKernels(compiled);
+    MGC_ASSIGN(symbols, rowgen::compileKernels(kernels_.graphs, outputs, compileOptions));
+    nameKernels(symbols);
     for (const rowgen::SharedObject &output : outputs)
       MGC_TRY(addFile(output.target.level, output.path));
     return Status::ok();
@@ -93,10 +93,10 @@ private:
     return Status::ok();
   }
 
-  void nameKernels(const std::vector<rowgen::CompiledKernel> &compiled) {
+  void nameKernels(const std::vector<std::string> &symbols) {
     for (const KernelGraphs::Use &use : kernels_.uses) {
       auto &kernel = std::get<plan::RowKernel>(plan_.programs[use.program].instructions[use.instruction].body);
-      kernel.symbol = compiled[use.graph].symbol;
+      kernel.symbol = symbols[use.graph];
     }
   }
 

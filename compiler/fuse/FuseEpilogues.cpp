@@ -1,12 +1,12 @@
-// mg-fuse-epilogues: biases and GELU in the call of the matrix product, on targets whose library does it.
+// mg-fuse-epilogues: biases in the call of the matrix product, on targets whose library does it.
 //
-// before:  %0 = mg.einsum %x, %w  %1 = mg.add %0, %bias  %2 = mg.gelu %1 {form = "tanh"}
-// after:   %2, %1 = mg.linear %x, %w, %bias
+// before:  %0 = mg.einsum %x, %w  %1 = mg.add %0, %bias
+// after:   %1 = mg.linear %x, %w, %bias
 //
 // Row ops behind a product read its result and write theirs; the library does the same before it writes at all. That
 // saves something only where no kernel reads the product's result anyway: a bias in front of a residual sum and a norm
 // costs nothing there. A row op that reads only a part of mg.linear's result (mg.parts: rope of the queries) is not
-// fused with the add that reads all of it. GELU's operand is kept for the backward, and the library writes it too.
+// fused with the add that reads all of it.
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Target.h"
@@ -23,12 +23,6 @@ using namespace mgc;
 
 namespace {
 
-struct FoundEpilogue {
-  EinsumOp product;
-  AddOp bias;
-  GeluOp gelu; // null: there is none
-};
-
 bool isParameter(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
@@ -36,47 +30,28 @@ bool isParameter(Value value) {
 }
 
 // Whether only what reads it from memory anyway uses the value, and it may lie anywhere.
-bool isReadFromMemory(Value value, Operation *but = nullptr) {
+bool isReadFromMemory(Value value) {
   return !joinedAs(value).join &&
-         llvm::none_of(value.getUsers(), [&](Operation *user) { return user != but && isa<RowOpInterface>(user); });
+         llvm::none_of(value.getUsers(), [](Operation *user) { return isa<RowOpInterface>(user); });
 }
 
-GeluOp geluOf(Value value) {
-  for (Operation *user : value.getUsers())
-    if (auto gelu = dyn_cast<GeluOp>(user); gelu && gelu.getForm() == "tanh")
-      return gelu;
-  return {};
-}
-
-std::optional<FoundEpilogue> epilogueAt(AddOp add) {
-  auto product = add.getLhs().getDefiningOp<EinsumOp>();
-  if (!product || !product->hasOneUse() || product->getBlock() != add->getBlock() ||
-      add.getResult().getType() != product.getResult().getType() || !isParameter(add.getRhs()))
-    return std::nullopt;
+// The product that can add the bias; null: there is none.
+EinsumOp productOf(AddOp bias) {
+  auto product = bias.getLhs().getDefiningOp<EinsumOp>();
+  if (!product || !product->hasOneUse() || product->getBlock() != bias->getBlock() ||
+      bias.getResult().getType() != product.getResult().getType() || !isParameter(bias.getRhs()))
+    return {};
   int64_t columns = product.getGemmShape()->n; // verified: einsum_c2
-  if (!LinearOp::canBeBias(add.getRhs(), product.getResult(), columns))
-    return std::nullopt;
-  FoundEpilogue epilogue{product, add, geluOf(add.getResult())};
-  if (!isReadFromMemory(add.getResult(), epilogue.gelu))
-    return std::nullopt;
-  bool fits = !epilogue.gelu || (epilogue.gelu->getBlock() == add->getBlock() &&
-                                 epilogue.gelu.getY().getType() == add.getResult().getType() &&
-                                 columns % plan::kGeluColumns == 0 && isReadFromMemory(epilogue.gelu.getY()));
-  return fits ? std::optional(epilogue) : std::nullopt;
+  bool fits = LinearOp::canBeBias(bias.getRhs(), product.getResult(), columns) && isReadFromMemory(bias.getResult());
+  return fits ? product : EinsumOp();
 }
 
-// It stands where the matrix product stood: its results have no use before, and the bias is there from the begin.
-void build(const FoundEpilogue &epilogue) {
-  auto [product, bias, gelu] = epilogue;
+// Builds mg.linear where the matrix product stood: its result has no use before, and the bias is a block argument.
+void build(EinsumOp product, AddOp bias) {
   OpBuilder builder(product);
-  Type type = bias.getResult().getType();
-  auto linear = LinearOp::create(builder, bias.getLoc(), type, gelu ? type : Type(), product.getLhs(), product.getRhs(),
+  auto linear = LinearOp::create(builder, bias.getLoc(), bias.getResult().getType(), product.getLhs(), product.getRhs(),
                                  bias.getRhs());
-  if (gelu)
-    gelu.getY().replaceAllUsesWith(linear.getResult());
-  bias.getResult().replaceAllUsesExcept(gelu ? linear.getPreactivation() : linear.getResult(), gelu);
-  if (gelu)
-    gelu->erase();
+  bias.getResult().replaceAllUsesWith(linear.getResult());
   bias->erase();
   product->erase();
 }
@@ -86,12 +61,13 @@ struct FuseEpiloguesPass : mgc::impl::FuseEpiloguesBase<FuseEpiloguesPass> {
     ModuleOp module = getOperation();
     if (!factsOf(targetOf(module)).productEpilogues || module->hasAttr(kNoFusionAttr))
       return;
-    std::vector<FoundEpilogue> epilogues;
+    std::vector<std::pair<EinsumOp, AddOp>> found;
     module.walk([&](AddOp add) {
-      if (std::optional<FoundEpilogue> epilogue = epilogueAt(add))
-        epilogues.push_back(*epilogue);
+      if (EinsumOp product = productOf(add))
+        found.emplace_back(product, add);
     });
-    llvm::for_each(epilogues, build);
+    for (auto [product, bias] : found)
+      build(product, bias);
   }
 };
 

@@ -96,10 +96,10 @@ def Tile : Pass<"mg-tile", "::mlir::ModuleOp"> {
 }
 
 def FuseEpilogues : Pass<"mg-fuse-epilogues", "::mlir::ModuleOp"> {
-  let summary = "Fuse biases and GELU into matrix products as epilogues";
+  let summary = "Fuse biases into matrix products as epilogues";
   let description = [{
-    On targets whose matrix products have epilogues, mg.einsum, mg.add of a parameter and mg.gelu become mg.linear where
-    that saves a read and a write of the whole result: where no other row op reads it.
+    On targets whose matrix products have epilogues, mg.einsum and mg.add of a parameter become mg.linear where that saves
+    a read and a write of the whole result: where no row op reads it.
   }];
   let constructor = "::mgc::createFuseEpiloguesPass()";
   let dependentDialects = ["::mgc::MgDialect"];

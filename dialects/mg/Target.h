@@ -35,7 +35,7 @@ struct TargetFacts {
   // B200 197.
   int64_t balance;
   bool leavesCoresToProducts; // plan::leavesCoresToProducts
-  bool productEpilogues;      // biases and GELU in the call of a matrix product: mg.linear
+  bool productEpilogues;      // biases in the call of a matrix product: mg.linear
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {

@@ -3,9 +3,11 @@
 
 #include "plan/Expand.h"
 #include "plan/cost/InstructionTime.h"
+#include "plan/prove/Bytes.h"
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace mgc::cost {
 
@@ -13,35 +15,28 @@ namespace {
 
 using Direction = plan::HostCopy::Direction;
 
-struct CopyOnItsWay {
-  std::array<int64_t, 2> begin, end; // bytes of source and destination
-  double done = 0;                   // when
-};
-
 class CopyPlayer {
 public:
   // A call that touches the bytes waits for copies that do, and for those before these in their direction.
-  void join(int64_t begin, int64_t end) {
-    for (const CopyOnItsWay &copy : copies_)
-      for (size_t side = 0; side < 2; ++side)
-        if (copy.begin[side] < end && begin < copy.end[side])
-          now_ = std::max(now_, copy.done);
-    std::erase_if(copies_, [&](const CopyOnItsWay &copy) { return copy.done <= now_; });
+  void join(plan::ByteInterval range) {
+    copied_.peek(range, [&](plan::ByteInterval, double done) { now_ = std::max(now_, done); });
+    copied_.merge(range, 0);
   }
   void work(double seconds) { now_ += seconds; }
   void copy(Direction direction, std::array<int64_t, 2> begin, int64_t bytes, double seconds) {
     for (const int64_t at : begin)
-      join(at, at + bytes);
+      join({at, at + bytes});
     double &free = free_[size_t(direction)];
     free = std::max(free, now_) + seconds;
-    copies_.push_back({begin, {begin[0] + bytes, begin[1] + bytes}, free});
+    for (const int64_t at : begin)
+      copied_.merge({at, at + bytes}, free);
   }
   double end() const { return std::max({now_, free_[0], free_[1]}); }
 
 private:
   double now_ = 0;
-  std::array<double, 2> free_ = {}; // by direction
-  std::vector<CopyOnItsWay> copies_;
+  std::array<double, 2> free_ = {};                                      // by direction
+  plan::ByteMap<double> copied_{std::numeric_limits<int64_t>::max(), 0}; // when the last copy of the bytes is done
 };
 
 bool hasHostCopies(const plan::Program &program) {
@@ -67,7 +62,7 @@ HostCopyTime hostCopyTime(const Cluster &cluster, const plan::Plan &plan, const 
     const plan::Program &program = plan.programs[call.program];
     const bool copiesOnly = hasHostCopies(program);
     for (size_t i = 0; !copiesOnly && i < call.segments.size(); ++i)
-      player.join(addressOf(call.segments[i]), addressOf(call.segments[i]) + program.segmentBytes[i]);
+      player.join({addressOf(call.segments[i]), addressOf(call.segments[i]) + program.segmentBytes[i]});
     player.work(programs[call.program].seconds());
     works += programs[call.program].seconds();
     for (const plan::Instruction &instruction : program.instructions)

@@ -10,22 +10,18 @@ GemmOperands operandNumbersOf(const Gemm &gemm) {
   if (gemm.epilogue != Epilogue::none)
     numbers.bias = next++;
   numbers.c = next++;
-  if (gemm.epilogue == Epilogue::gelu)
-    numbers.preactivation = next++;
   if (gemm.workspaceBytes > 0)
     numbers.workspace = next++;
   return numbers;
 }
 
 OperandInfos Gemm::operands(const Mesh &) const {
-  const Checked results = checkedMultiply(m, n);
   OperandInfos infos = {elementsOf(inputType, "A", checkedMultiply(m, k), OperandUse::read),
                         elementsOf(inputType, "B", checkedMultiply(k, n), OperandUse::read)};
   if (epilogue != Epilogue::none)
     infos.push_back(elementsOf(outputType, "bias", n, OperandUse::read));
-  infos.push_back(elementsOf(outputType, "C", results, accumulate ? OperandUse::updated : OperandUse::written));
-  if (epilogue == Epilogue::gelu)
-    infos.push_back(elementsOf(outputType, "preactivation", results, OperandUse::written));
+  infos.push_back(
+      elementsOf(outputType, "C", checkedMultiply(m, n), accumulate ? OperandUse::updated : OperandUse::written));
   addWorkspace(infos, workspaceBytes);
   return infos;
 }
@@ -53,8 +49,6 @@ static void verifyEpilogue(AttributeChecks &checks, const Gemm &gemm) {
                 "epilogue {} in a plan for {}, whose products have none; compile for cuda, or without", epilogue,
                 nameOf(checks.plan().target));
   checks.expect(!gemm.accumulate, "epilogue {} of a product that is added to C; expected one or the other", epilogue);
-  checks.expect(gemm.epilogue != Epilogue::gelu || gemm.n % kGeluColumns == 0,
-                "n = {} with epilogue gelu; expected a multiple of {}", gemm.n, kGeluColumns);
 }
 
 void Gemm::verify(AttributeChecks &checks) const {

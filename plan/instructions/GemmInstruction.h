@@ -17,16 +17,14 @@ enum class GemmPath { rule, whole, rows, columns };
 template <>
 inline constexpr auto enumNames<GemmPath> = std::to_array<std::string_view>({"rule", "whole", "rows", "columns"});
 
-// An epilogue is applied to a matrix product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU
-// of X + bias, in the tanh form, and X + bias, the preactivation, is written too.
-enum class Epilogue { none, bias, gelu };
-template <> inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
+// An epilogue is applied to a matrix product's sums X before they are rounded. bias: C = X + bias.
+enum class Epilogue { none, bias };
+template <> inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias"});
 // Whether matrix products of plans for the target may have one: if its library makes it.
 constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
-inline constexpr int64_t kGeluColumns = 8; // with gelu n is a multiple of it: cuBLASLt's auxiliary matrix
 
 // C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major, without an epilogue. Operands A, B, [bias[n]], C,
-// [preactivation[m,n]], [workspace]. Sums are made in f32 and rounded once, to C's type.
+// [workspace]. Sums are made in f32 and rounded once, to C's type.
 struct Gemm {
   static constexpr std::string_view kName = "gemm";
   static constexpr WorkKind kWork = WorkKind::product;
@@ -43,14 +41,14 @@ struct Gemm {
   OperandInfos operands(const Mesh &) const;
   Work work(const Mesh &) const;
   // m x n x k, and A and B as in a BLAS call: "256x768x3072 NT+" has B transposed and is added to C. Types that are not f32
-  // follow: "bf16" of all, "bf16>f32" of the operands alone; then the epilogue: "bias", "gelu".
+  // follow: "bf16" of all, "bf16>f32" of the operands alone; then the epilogue: "bias".
   std::string sizes() const;
   void verify(AttributeChecks &checks) const;
 };
 
 // Places in the list of the operands behind A and B; -1: the matrix product has none.
 struct GemmOperands {
-  int64_t bias = -1, c = -1, preactivation = -1, workspace = -1;
+  int64_t bias = -1, c = -1, workspace = -1;
 };
 GemmOperands operandNumbersOf(const Gemm &gemm);
 

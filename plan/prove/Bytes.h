@@ -46,6 +46,16 @@ public:
          ++part)
       visit(ByteInterval{part->first, endOf(part)}, part->second);
   }
+  // Whether holds(range, const T &) for each part that meets the range, whole; looks no further than the first that fails.
+  template <typename Holds> bool all(ByteInterval range, Holds &&holds) const {
+    if (range.begin >= range.end)
+      return true;
+    auto part = std::prev(parts_.upper_bound(range.begin));
+    while (part != parts_.end() && part->first < range.end &&
+           holds(ByteInterval{part->first, endOf(part)}, part->second))
+      ++part;
+    return part == parts_.end() || part->first >= range.end;
+  }
   // Makes the range one part.
   void set(ByteInterval range, const T &value) {
     if (range.begin >= range.end)
@@ -54,6 +64,17 @@ public:
     auto part = cut(range.begin);
     parts_.erase(std::next(part), parts_.lower_bound(range.end));
     part->second = value;
+  }
+  // Makes the range one part with the neighbours that are equal.
+  void merge(ByteInterval range, const T &value) {
+    if (range.begin >= range.end)
+      return;
+    set(range, value);
+    const auto part = parts_.find(range.begin);
+    if (const auto next = std::next(part); next != parts_.end() && next->second == value)
+      parts_.erase(next);
+    if (part != parts_.begin() && std::prev(part)->second == value)
+      parts_.erase(part);
   }
   int64_t bytes() const { return bytes_; }
   const std::map<int64_t, T> &parts() const { return parts_; } // by begin

@@ -28,7 +28,7 @@ class OffloadUse {
 public:
   OffloadUse(const Plan &plan, int64_t index, Problems &problems)
       : plan_(plan), index_(index), stage_(plan.stages[index]), problems_(problems), staged_(stage_.addresses(), {}),
-        host_(stage_.addresses(), At::rest) {
+        isUpdated_(stage_.addresses(), false), host_(stage_.addresses(), At::rest) {
     for (const Region &region : stage_.regions)
       if (region.kind == kStaging)
         staging_.add({region.offset, region.offset + region.bytes});
@@ -58,7 +58,7 @@ private:
   // Content of staging memory: the host's bytes at an address that is larger by `shift`.
   struct Content {
     int64_t shift = 0;
-    bool isThere = false, isUpdated = false;
+    bool isThere = false;
     bool operator==(const Content &) const = default;
   };
   // A part of a state that an update in pieces binds.
@@ -100,7 +100,8 @@ private:
     ++number_;
     const Program &program = plan_.programs[call.program];
     verifyCopies(program);
-    verifyElements(call, program);
+    if (!verifyElements(call, program))
+      return;
     forEachRun(program.instructions.size(), program.repeats, [&](int64_t number, int64_t iteration) {
       const Instruction &instruction = program.instructions[number];
       const OperandInfos infos = operandsOf(plan_.mesh, instruction.body);
@@ -124,43 +125,37 @@ private:
       return report("copies bytes of the host to [{}, {}), which are no staging memory", to.begin, to.end);
     if (const Part *part = partAt(from); !part || !stage_.isOnHost(from.begin))
       return report("copies in bytes [{}, {}) of the host, which are not of one state", from.begin, from.end);
-    staged_.peek(to, [&](ByteInterval, const Content &content) {
-      if (content.isThere)
-        report("copies in over bytes [{}, {}) of the staging memory, whose content was not copied out", to.begin,
-               to.end);
-    });
+    if (!staged_.all(to, [](ByteInterval, const Content &content) { return !content.isThere; }))
+      report("copies in over bytes [{}, {}) of the staging memory, whose content was not copied out", to.begin, to.end);
     verifyAll(from, At::rest, "copies in bytes [{}, {}) of the host a second time, or before they were copied out");
-    staged_.set(to, {from.begin - to.begin, true, false});
-    host_.set(from, At::staged);
+    staged_.merge(to, {from.begin - to.begin, true});
+    isUpdated_.merge(to, false);
+    host_.merge(from, At::staged);
   }
 
   void copyOut(ByteInterval from, ByteInterval to) {
-    bool isOwn = staging_.contains(from);
-    staged_.peek(from, [&](ByteInterval, const Content &content) {
-      isOwn &= content == Content{to.begin - from.begin, true, true};
-    });
-    if (!isOwn)
+    const auto isOwn = [own = Content{to.begin - from.begin, true}](ByteInterval, const Content &content) {
+      return content == own;
+    };
+    if (!staging_.contains(from) || !staged_.all(from, isOwn) ||
+        !isUpdated_.all(from, [](ByteInterval, bool isUpdated) { return isUpdated; }))
       return report("copies out bytes [{}, {}) of the staging memory to [{}, {}) of the host, which were not copied in "
                     "from there and updated",
                     from.begin, from.end, to.begin, to.end);
-    staged_.set(from, {});
-    host_.set(to, At::done);
+    staged_.merge(from, {});
+    host_.merge(to, At::done);
   }
 
   void use(ByteInterval at, bool isWritten) {
-    bool isThere = staging_.contains(at);
-    staged_.forEach(at, [&](ByteInterval, Content &content) {
-      isThere &= content.isThere;
-      content.isUpdated |= isWritten;
-    });
-    if (!isThere)
+    if (isWritten)
+      isUpdated_.merge(at, true);
+    if (!staging_.contains(at) ||
+        !staged_.all(at, [](ByteInterval, const Content &content) { return content.isThere; }))
       report("uses bytes [{}, {}) of the staging memory, to which nothing was copied in", at.begin, at.end);
   }
 
   void verifyAll(ByteInterval range, At expected, fmt::format_string<int64_t &, int64_t &> format) {
-    bool holds = true;
-    host_.peek(range, [&](ByteInterval, At found) { holds &= found == expected; });
-    if (!holds)
+    if (!host_.all(range, [&](ByteInterval, At found) { return found == expected; }))
       report(format, range.begin, range.end);
   }
 
@@ -183,8 +178,10 @@ private:
     }
   }
 
-  // A call binds the same elements of one offloaded bucket.
-  void verifyElements(const Call &call, const Program &program) {
+  // A call binds the same elements of one offloaded bucket. Returns whether each segment holds one range of a state at
+  // most, so that no instruction reads several.
+  bool verifyElements(const Call &call, const Program &program) {
+    bool isOfOne = true;
     std::optional<ElementRange> first;
     const auto add = [&](const ElementRange &range) {
       if (!first)
@@ -205,17 +202,24 @@ private:
       } else if (part) {
         part->bound.emplace_back(number_, at);
         add(elementsAt(*part, at));
-      } else if (staging_.contains(at)) {
-        staged_.peek(at, [&](ByteInterval range, const Content &content) {
+      } else if (staging_.meets(at)) {
+        std::optional<ByteInterval> from;
+        const bool isOne = staged_.all(at, [&](ByteInterval range, const Content &content) {
           if (!content.isThere)
-            return;
-          const ByteInterval from = {std::max(range.begin, at.begin) + content.shift,
-                                     std::min(range.end, at.end) + content.shift};
-          if (const Part *of = partAt(from))
-            add(elementsAt(*of, from));
+            return true;
+          const bool isFirst = !from;
+          from = {std::max(range.begin, at.begin) + content.shift, std::min(range.end, at.end) + content.shift};
+          return isFirst && partAt(*from);
         });
+        isOfOne &= isOne;
+        if (!isOne)
+          report("binds bytes [{}, {}) of the staging memory, which hold more than one range of a state", at.begin,
+                 at.end);
+        else if (from)
+          add(elementsAt(*partAt(*from), *from));
       }
     }
+    return isOfOne;
   }
 
   // By one call, which may read and write it in two segments.
@@ -246,6 +250,7 @@ private:
   Problems &problems_;
   ByteSet staging_;
   ByteMap<Content> staged_;
+  ByteMap<bool> isUpdated_; // whether staged content is
   ByteMap<At> host_;
   std::map<int64_t, Part> parts_; // by offset
   const Call *call_ = nullptr;

@@ -13,6 +13,7 @@ bool isOffloaded(const Bucket &bucket);
 // - A state's bytes on the host are copied in once, to staging memory that holds nothing else which was not copied out.
 // - An instruction reads staging memory where something was copied in, and updates it there.
 // - They are copied out once they are updated, to where they came from. In the end all have been.
+// - A segment of a call holds one range of a state at most, if it is in staging memory.
 // - A call binds the same elements of the states, the gradient and the values of a bucket.
 // - Calls bind each element of gradient, values and states on the device once.
 // Programs of copies, of any task, have nothing else, and copy whole segments. In: a plan that passed verifyPlan.

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 12 };
+enum { MGC_DEVICE_API_VERSION = 13 };
 
 typedef uint64_t mgc_address; /* address in device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -37,7 +37,7 @@ typedef struct {
 
 typedef enum { MGC_F32 = 0, MGC_BF16 = 1, MGC_I32 = 2 } mgc_type;
 typedef enum { MGC_SUM = 0, MGC_MAX = 1 } mgc_reduce;
-typedef enum { MGC_NO_EPILOGUE = 0, MGC_BIAS = 1, MGC_BIAS_GELU = 2 } mgc_epilogue;
+typedef enum { MGC_NO_EPILOGUE = 0, MGC_BIAS = 1 } mgc_epilogue;
 
 typedef struct {
   char name[256];
@@ -51,8 +51,7 @@ typedef struct {
 } mgc_device_facts;
 
 /* C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n], row-major and dense; A is stored [k,m], B [n,k] when transposed.
- * MGC_BIAS adds bias[n] to each row. MGC_BIAS_GELU writes what that gives to preactivation[m,n], and its GELU (the tanh form,
- * 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))) to C; n is a multiple of 8. */
+ * MGC_BIAS adds bias[n] to each row. */
 typedef struct {
   int64_t m, n, k;
   int32_t transpose_a, transpose_b, accumulate;
@@ -65,7 +64,7 @@ typedef struct {
 } mgc_gemm_facts;
 
 typedef struct {
-  mgc_address a, b, bias, c, preactivation, workspace; /* 0: not given */
+  mgc_address a, b, bias, c, workspace; /* 0: not given */
 } mgc_gemm_operands;
 
 /* As plan::GroupedGemm: matrix products of groups of rows, whose counts (i32) are read where the stream comes to them. Wrong data of this

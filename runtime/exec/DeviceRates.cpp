@@ -64,9 +64,7 @@ Result<double> DeviceMeter::timeProduct(int64_t side, plan::DType type) const {
   MGC_ASSIGN(gemm, device_->makeGemm(facts));
   const mgc_address a = matrices.address(), b = a + static_cast<uint64_t>(bytes), c = b + static_cast<uint64_t>(bytes),
                     workspace = c + static_cast<uint64_t>(bytes);
-  return time([&] {
-    return stream_.gemm(gemm, {.a = a, .b = b, .bias = 0, .c = c, .preactivation = 0, .workspace = workspace});
-  });
+  return time([&] { return stream_.gemm(gemm, {.a = a, .b = b, .bias = 0, .c = c, .workspace = workspace}); });
 }
 
 Result<double> DeviceMeter::timeCopy(int64_t bytes) const {

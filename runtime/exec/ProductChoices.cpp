@@ -9,9 +9,7 @@ namespace mgc {
 namespace {
 
 std::string_view nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : "f32"; }
-std::string_view nameOf(mgc_epilogue epilogue) {
-  return epilogue == MGC_NO_EPILOGUE ? "" : epilogue == MGC_BIAS ? " bias" : " gelu";
-}
+std::string_view nameOf(mgc_epilogue epilogue) { return epilogue == MGC_BIAS ? " bias" : ""; }
 
 Status checkAlgorithm(const nlohmann::json &value) {
   return jsonSize(value) ? Status::ok()

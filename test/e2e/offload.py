@@ -276,6 +276,15 @@ class Refused(unittest.TestCase):
             calls.append(again)
         self.refuse(change, "update: the call of 'update.0.0.0")
 
+    def test_segment_of_two_states(self):
+        def change(chunk, programs):
+            program = programs[chunk["calls"][self.named(chunk, programs, "update.0.0.0")[0]]["program"]]
+            staged = {chunk["calls"][i]["segments"][1]["offset"] for i in self.named(chunk, programs, "update.copy_in")}
+            update = chunk["calls"][self.named(chunk, programs, "update.0.0.0")[0]]
+            first = min((segment["offset"], i) for i, segment in enumerate(update["segments"]) if segment["offset"] in staged)[1]
+            program["segmentBytes"][first] *= 2
+        self.refuse(change, "which hold more than one range of a state")
+
     def test_copies_of_parts(self):
         def change(chunk, programs):
             program = programs[chunk["calls"][self.named(chunk, programs, "update.copy_in")[0]]["program"]]

@@ -434,7 +434,7 @@ def parameter_mutants(parameter, mesh):
     other = {"normal": "zeros", "zeros": "ones", "ones": "zeros"}[parameter["init"]]
     yield f"starts with {other}", lambda p: p.update(init=other)
     if parameter["init"] == "normal":
-        yield "starts larger", lambda p: p.update(initStd=2 * p["initStd"])
+        yield "starts larger", lambda p: p.update(initStd=2 * p.get("initStd", 0.02))
     for j, offset in enumerate(parameter["offset"]):
         if offset:
             yield "another part of the file's tensor", lambda p, j=j: p["offset"].__setitem__(j, 0)

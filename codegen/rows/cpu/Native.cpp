@@ -170,7 +170,7 @@ Status compileModule(const std::vector<KernelCode> &kernels, const std::vector<C
     MGC_TRY(emitKernel(*module, graph->symbol, layout));
     addNeeds(*module, graph->symbol, layout.info());
     for (const NamedGraph *other : others)
-      addNeeds(*module, other->symbol, describe(other->graph));
+      addNeeds(*module, other->symbol, LoopLayout(other->graph).info());
   }
   const ModuleDiagnostics diagnostics(context, graphs);
   if (mlirText)

@@ -321,6 +321,4 @@ std::string LoopLayout::codeKey() const {
   return key;
 }
 
-KernelInfo describe(const RowGraph &graph) { return LoopLayout(graph).info(); }
-
 } // namespace mgc::rowgen

@@ -100,7 +100,4 @@ private:
   std::vector<int> levels_;
 };
 
-// Range and cost of a graph whose verify() is ok.
-KernelInfo describe(const RowGraph &graph);
-
 } // namespace mgc::rowgen

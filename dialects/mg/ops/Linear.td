@@ -29,24 +29,20 @@ def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
 
 def Mg_LinearOp : Mg_ComputeOp<"linear", [
     DeclareOpInterfaceMethods<Mg_LibraryOpInterface>, MgInstruction, MgWorkspace]> {
-  let summary = "Matrix product with an epilogue: mg.einsum plus a bias, or the GELU of that";
+  let summary = "Matrix product with an epilogue: mg.einsum plus a bias";
   let description = [{
-    mg-fuse-epilogues makes the op for targets whose library runs it in one call. One result: lhs rhs + bias. Two: the
-    second is that sum, for the backward, and the first its GELU (form "tanh"). Sums are made in f32; each result is
+    mg-fuse-epilogues makes the op for targets whose library runs it in one call: lhs rhs + bias. Sums are made in f32 and
     rounded once.
 
-        %y, %x = mg.linear %a, %w, %b : (tensor<.., #mg.layout<s, b, h>>, tensor<.., #mg.layout<h, f>>,
-                                         tensor<.., #mg.layout<f>>)
-                                        -> (tensor<.., #mg.layout<s, b, f>>, tensor<.., #mg.layout<s, b, f>>)
+        %y = mg.linear %x, %w, %b : (tensor<.., #mg.layout<s, b, h>>, tensor<.., #mg.layout<h, f>>,
+                                     tensor<.., #mg.layout<f>>) -> tensor<.., #mg.layout<s, b, f>>
 
-    1. lhs and rhs make each result as they do in mg.einsum (einsum_c1, einsum_c2, einsum_c3)
-    2. the bias has one element for each column of the one gemm: its names are the last of the results (linear_c1)
-    3. the bias has the element type of the results (linear_c2)
-    4. the results have one type (linear_c3)
-    5. with GELU the columns are a multiple of 8, as cuBLASLt wants the rows of what it keeps (linear_c4)
+    1. lhs and rhs make the result as they do in mg.einsum (einsum_c1, einsum_c2, einsum_c3)
+    2. the bias has one element for each column of the one gemm: its names are the last of the result (linear_c1)
+    3. the bias has the element type of the result (linear_c2)
   }];
   let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_Float:$bias);
-  let results = (outs Mg_Float:$result, Optional<Mg_Float>:$preactivation);
+  let results = (outs Mg_Float:$result);
   let rule = ".., .., .. -> ..";
   let hasVerifier = 1;
   let extraClassDeclaration = [{

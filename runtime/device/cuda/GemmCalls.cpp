@@ -5,10 +5,8 @@
 // one. Sums are f32: a split along k may only be added up in f32, in the workspace, in order. Some of its kernels round a bf16
 // product before they add a bias or what is there (cuBLASLt 13.1 on 9.0).
 //
-// Epilogues go by rows of C', which are columns of C: a bias has n elements, and the auxiliary matrix, GELU's operand, lies as C.
+// Epilogues go by rows of C', which are columns of C: a bias has n elements.
 #include "runtime/device/cuda/GemmCalls.h"
-
-#include "plan/Plan.h"
 
 #include <algorithm>
 #include <span>
@@ -28,9 +26,7 @@ struct EpilogueFacts {
   cublasLtEpilogue_t library;
   const char *name;
 };
-constexpr EpilogueFacts kEpilogues[] = {{CUBLASLT_EPILOGUE_DEFAULT, ""},
-                                        {CUBLASLT_EPILOGUE_BIAS, " with bias"},
-                                        {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, " with bias and GELU"}};
+constexpr EpilogueFacts kEpilogues[] = {{CUBLASLT_EPILOGUE_DEFAULT, ""}, {CUBLASLT_EPILOGUE_BIAS, " with bias"}};
 
 std::string nameOf(const mgc_gemm_facts &facts) {
   return fmt::format("gemm m={} n={} k={} {}{}{} -> {}{}{}", facts.m, facts.n, facts.k, nameOf(facts.input),
@@ -53,21 +49,14 @@ template <typename T> Status set(const mgc_gemm &gemm, cublasLtMatmulDescAttribu
       gemm.name);
 }
 
-// Where the epilogue's operands are.
-Status setEpilogueOperands(const mgc_gemm &gemm, mgc_address bias, mgc_address preactivation) {
-  if (gemm.facts.epilogue != MGC_NO_EPILOGUE)
-    MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
-  return gemm.facts.epilogue == MGC_BIAS_GELU ? set(gemm, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, preactivation)
-                                              : Status::ok();
+Status setBias(const mgc_gemm &gemm, mgc_address bias) {
+  return gemm.facts.epilogue == MGC_BIAS ? set(gemm, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias) : Status::ok();
 }
 
-// The library chooses its algorithms by the alignment of the epilogue's operands, which it takes from their addresses.
+// The library chooses its algorithms by the alignment of the bias, which it takes from its address.
 Status makeEpilogue(mgc_gemm &gemm) {
   MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_EPILOGUE, kEpilogues[gemm.facts.epilogue].library));
-  if (gemm.facts.epilogue == MGC_BIAS_GELU)
-    MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, gemm.facts.n));
-  const auto aligned = mgc_address(gemm.facts.alignment);
-  return setEpilogueOperands(gemm, aligned, aligned);
+  return setBias(gemm, mgc_address(gemm.facts.alignment));
 }
 
 Status makeOperation(mgc_gemm &gemm) {
@@ -120,17 +109,14 @@ Status checkEpilogue(const mgc_device &device, const mgc_gemm_facts &facts) {
   if (facts.accumulate || isEmpty(facts))
     return errorf("{}: {}: expected a product that is not empty and not added to what is there", device.name,
                   nameOf(facts));
-  if (facts.epilogue == MGC_BIAS_GELU && facts.n % plan::kGeluColumns != 0)
-    return errorf("{}: {}: expected n to be a multiple of {}", device.name, nameOf(facts), plan::kGeluColumns);
   return Status::ok();
 }
 
 } // namespace
 
 Status checkFacts(const mgc_device &device, const mgc_gemm_facts &facts) {
-  if (facts.epilogue < MGC_NO_EPILOGUE || facts.epilogue > MGC_BIAS_GELU)
-    return errorf("{}: a product with epilogue {}, expected 0 to {}", device.name, int(facts.epilogue),
-                  int(MGC_BIAS_GELU));
+  if (facts.epilogue < MGC_NO_EPILOGUE || facts.epilogue > MGC_BIAS)
+    return errorf("{}: a product with epilogue {}, expected 0 or {}", device.name, int(facts.epilogue), int(MGC_BIAS));
   if (facts.m < 0 || facts.n < 0 || facts.k < 0 || facts.workspace_bytes < 0 || facts.algorithm < 0)
     return errorf("{}: {}, workspace {}, algorithm {}: a number is negative", device.name, nameOf(facts),
                   facts.workspace_bytes, facts.algorithm);
@@ -178,8 +164,8 @@ Result<std::unique_ptr<mgc_gemm>> describeGemm(mgc_device &device, const mgc_gem
 
 Status enqueue(mgc_stream &stream, const mgc_gemm &gemm, const cublasLtMatmulAlgo_t &algorithm,
                const mgc_gemm_operands &operands) {
-  MGC_TRY(setEpilogueOperands(gemm, operands.bias, operands.preactivation));
-  const auto &[a, b, bias, c, preactivation, workspace] = operands;
+  MGC_TRY(setBias(gemm, operands.bias));
+  const auto &[a, b, bias, c, workspace] = operands;
   const auto at = [](mgc_address address) { return reinterpret_cast<void *>(address); };
   const float one = 1, beta = gemm.facts.accumulate ? 1 : 0;
   const size_t bytes = workspace ? size_t(gemm.facts.workspace_bytes) : 0;

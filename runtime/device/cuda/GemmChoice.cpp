@@ -18,12 +18,10 @@ constexpr int64_t kRoomAlignment = 256;
 // Where a measurement's operands lie in its room.
 struct Room {
   explicit Room(const mgc_gemm_facts &f, mgc_address begin = 0) : end(begin) {
-    const int64_t results = f.m * f.n * bytesOf(f.output);
     at.a = take(f.m * f.k * bytesOf(f.input));
     at.b = take(f.k * f.n * bytesOf(f.input));
     at.bias = take(f.epilogue == MGC_NO_EPILOGUE ? 0 : f.n * bytesOf(f.output));
-    at.c = take(results);
-    at.preactivation = take(f.epilogue == MGC_BIAS_GELU ? results : 0);
+    at.c = take(f.m * f.n * bytesOf(f.output));
     at.workspace = take(f.workspace_bytes);
   }
   mgc_gemm_operands at = {};

@@ -20,7 +20,7 @@ mgc_gemm_facts factsOf(const plan::Gemm &gemm, std::span<const OperandRecord> op
   facts.workspace_bytes = std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
   facts.alignment = kMostAlignment;
   const plan::GemmOperands numbers = plan::operandNumbersOf(gemm);
-  for (const int64_t number : {int64_t(0), int64_t(1), numbers.bias, numbers.c, numbers.preactivation})
+  for (const int64_t number : {int64_t(0), int64_t(1), numbers.bias, numbers.c})
     if (number >= 0)
       facts.alignment = std::min(facts.alignment, alignmentOf(operands[number]));
   return facts;
@@ -52,7 +52,6 @@ Status enqueue(const Enqueueing &at, const plan::Gemm &gemm) {
                                         .b = at.operands[1],
                                         .bias = operand(numbers.bias),
                                         .c = operand(numbers.c),
-                                        .preactivation = operand(numbers.preactivation),
                                         .workspace = roundUp(operand(numbers.workspace), alignment)});
 }
 

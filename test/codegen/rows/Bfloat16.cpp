@@ -1,6 +1,5 @@
 // Operands of bf16: what is loaded is exact, what is stored is the nearest, all between is f32.
 #include "codegen/rows/graph/RowOps.h"
-#include "codegen/rows/loops/LoopLayout.h"
 #include "test/codegen/rows/Harness.h"
 #include <cmath>
 #include <cstring>
@@ -62,7 +61,7 @@ TEST(Bfloat16, AccessesOfEveryKind) {
     Node r = in(Element::f32, {S}), c = in(Element::bf16, {});
     g.store(g.addOperand(Element::bf16, Access::out, {S, H}), add(g, add(g, add(g, add(g, x, w), t), r), c));
     g.store(g.addOperand(Element::bf16, Access::accumulate, {S, H}), x);
-    EXPECT_EQ(describe(g).bytes, 2 * (s * h + h + h * s + 1) + 4 * s + 2 * 3 * s * h);
+    EXPECT_EQ(describeKernel(g).bytes, 2 * (s * h + h + h * s + 1) + 4 * s + 2 * 3 * s * h);
     graphs.push_back({fmt::format("k{}", h), g});
   }
   Library library(graphs);
@@ -163,9 +162,9 @@ TEST(Bfloat16, NeedsAreCountedInHalves) {
   Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
   g.store(g.addOperand(Element::bf16, Access::out, {R, H}, {1, 8}), x);
   using Operand = plan::RowKernel::Operand;
-  EXPECT_EQ(describe(g).operands, (std::vector<Operand>{{plan::OperandUse::read, 4 * 3 * 5},
-                                                        {plan::OperandUse::written, 2 * 3 * 5, 2 * 5, 2 * 8}}));
-  EXPECT_EQ(describe(g).bytes, (2 + 4) * 3 * 5);
+  EXPECT_EQ(describeKernel(g).operands, (std::vector<Operand>{{plan::OperandUse::read, 4 * 3 * 5},
+                                                              {plan::OperandUse::written, 2 * 3 * 5, 2 * 5, 2 * 8}}));
+  EXPECT_EQ(describeKernel(g).bytes, (2 + 4) * 3 * 5);
 }
 
 } // namespace mgc::rowgen::test

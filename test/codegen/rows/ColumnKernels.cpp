@@ -1,6 +1,5 @@
 // Kernels that sum over rows: gradients of biases, norm weights and embedding tables.
 #include "codegen/rows/graph/RowOps.h"
-#include "codegen/rows/loops/LoopLayout.h"
 #include "test/codegen/rows/Harness.h"
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@ TEST(ColumnKernels, BiasGradientAccumulates) {
     Dim S = g.addDim(DimKind::row, s), B = g.addDim(DimKind::row, b), H = g.addDim(DimKind::column, h);
     Node dy = g.load(g.addOperand(Element::f32, Access::in, {S, B, H}));
     g.storeSumOverRows(g.addOperand(Element::f32, Access::accumulate, {H}), dy);
-    EXPECT_EQ(describe(g).range, (h + 63) / 64);
+    EXPECT_EQ(describeKernel(g).range, (h + 63) / 64);
     graphs.push_back({fmt::format("k{}", h), g});
   }
   Library library(graphs);

@@ -1,6 +1,5 @@
 // Kernels that do as many rows as a number in memory says: each form, with and without rows behind the last one.
 #include "codegen/rows/graph/RowOps.h"
-#include "codegen/rows/loops/LoopLayout.h"
 #include "test/codegen/rows/Harness.h"
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -93,7 +92,7 @@ TEST(CountedRows, ANumberOutOfRangeIsTheNearestInIt) {
 
 TEST(CountedRows, OperandsSayThatTheirRowsAreCounted) {
   const RowGraph counted = elementwise(16);
-  const KernelInfo info = describe(counted);
+  const KernelInfo info = describeKernel(counted);
   ASSERT_EQ(info.operands.size(), 3u);
   EXPECT_FALSE(info.operands[0].counted);
   EXPECT_TRUE(info.operands[1].counted);

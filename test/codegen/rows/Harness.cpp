@@ -55,7 +55,8 @@ static int64_t spanOf(const plan::RowKernel::Operand &operand) {
 
 void Library::expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers,
                           size_t scalars) const {
-  const auto &[symbol, info] = kernels_[kernel];
+  const std::string &symbol = symbols_[kernel];
+  const KernelInfo &info = infos_[kernel];
   ASSERT_NE(needs, nullptr) << symbol;
   std::vector<int64_t> expected = {info.range, info.scalars, int64_t(buffers.size())};
   for (const auto &[use, bytes, rowBytes, rowStride, counted] : info.operands)

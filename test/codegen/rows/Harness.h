@@ -49,7 +49,7 @@ public:
   explicit Library(std::vector<NamedGraph> graphs, CompileOptions options = {});
   ~Library();
   bool ok() const { return loaded_ != nullptr; }
-  const CompiledKernel &info(size_t kernel) const { return kernels_[kernel]; }
+  const std::string &symbol(size_t kernel) const { return symbols_[kernel]; }
   // Runs the kernel twice, the second time on copies of the buffers: on a CPU in random parts in random order, on a GPU on
   // buffers that begin elsewhere. Results must be equal to the bit, and guards whole. Failures are gtest failures.
   void run(size_t kernel, std::vector<Buffer *> buffers, std::vector<int64_t> scalars = {});
@@ -57,7 +57,8 @@ public:
 private:
   // The file states the same needs of the kernel as the compiler, and the buffers are as large.
   void expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers, size_t scalars) const;
-  std::vector<CompiledKernel> kernels_;
+  std::vector<KernelInfo> infos_; // by graph
+  std::vector<std::string> symbols_;
   struct Loaded;
   std::unique_ptr<Loaded> loaded_;
 };

@@ -25,7 +25,9 @@ Library::Library(std::vector<NamedGraph> graphs, CompileOptions options) {
     ADD_FAILURE() << result.status().message();
     return;
   }
-  kernels_ = result.take();
+  symbols_ = result.take();
+  for (const NamedGraph &named : graphs)
+    infos_.push_back(describeKernel(named.graph));
   if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
     loaded_.reset(new Loaded{handle});
   else
@@ -51,7 +53,7 @@ static std::vector<std::pair<int64_t, int64_t>> randomParts(int64_t range) {
 void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {
   if (!loaded_)
     return;
-  const std::string &symbol = kernels_[number].symbol;
+  const std::string &symbol = symbols_[number];
   const void *needs = loaded_->find(symbol + std::string(plan::kNeedsSuffix));
   expectNeeds(number, static_cast<const int64_t *>(needs), buffers, scalars.size());
   auto kernel = reinterpret_cast<Kernel>(loaded_->find(symbol));
@@ -65,8 +67,8 @@ void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int6
     size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin(); // aliases stay aliases
     copyPointers.push_back(copies[first].floats());
   }
-  kernel(pointers.data(), scalars.data(), 0, kernels_[number].info.range);
-  for (auto [begin, end] : randomParts(kernels_[number].info.range))
+  kernel(pointers.data(), scalars.data(), 0, infos_[number].range);
+  for (auto [begin, end] : randomParts(infos_[number].range))
     kernel(copyPointers.data(), scalars.data(), begin, end);
   for (size_t i = 0; i < buffers.size(); ++i) {
     size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin();

@@ -36,7 +36,9 @@ Library::Library(std::vector<NamedGraph> graphs, CompileOptions options) {
     ADD_FAILURE() << result.status().message();
     return;
   }
-  kernels_ = result.take();
+  symbols_ = result.take();
+  for (const NamedGraph &named : graphs)
+    infos_.push_back(describeKernel(named.graph));
   auto loaded = std::make_unique<Loaded>();
   auto module = ptx::Module::load(readAndRemove(path), loaded->space);
   if (!module.isOk()) {
@@ -76,12 +78,12 @@ static size_t firstOf(const std::vector<Buffer *> &buffers, size_t number) {
 void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {
   if (!loaded_)
     return;
-  const std::string &symbol = kernels_[number].symbol;
+  const std::string &symbol = symbols_[number];
   expectNeeds(number, loaded_->array(symbol, plan::kNeedsSuffix), buffers, scalars.size());
   const int64_t *launch = loaded_->array(symbol, plan::kLaunchSuffix);
   const ptx::KernelInfo *kernel = loaded_->module->kernel(symbol);
   ASSERT_TRUE(launch && kernel) << symbol;
-  ASSERT_EQ(kernel->parameters.size(), buffers.size() + size_t(kernels_[number].info.scalars)) << symbol;
+  ASSERT_EQ(kernel->parameters.size(), buffers.size() + size_t(infos_[number].scalars)) << symbol;
   std::vector<std::vector<Shifted>> copies(2);
   for (size_t run = 0; run < copies.size(); ++run) {
     std::vector<uint64_t> arguments;

@@ -66,7 +66,7 @@ TEST(Indexing, OperandsWithRowsApart) {
   const auto used = [&](OperandUse use) {
     return plan::RowKernel::Operand{use, 4 * s * g * r * d, 4 * r * d, 4 * pitch};
   };
-  EXPECT_EQ(library.info(0).info.operands, (std::vector{used(OperandUse::read), used(OperandUse::written)}));
+  EXPECT_EQ(describeKernel(each).operands, (std::vector{used(OperandUse::read), used(OperandUse::written)}));
   library.run(0, {&in, &doubled});
   library.run(1, {&in, &less});
   library.run(2, {&in, &sum});

@@ -136,8 +136,8 @@ TEST(Sharing, EqualGraphsAreCompiledOnce) {
   EXPECT_EQ(a.g.key(), b.g.key());
   EXPECT_NE(a.g.key(), c.g.key());
   Library library({{"a", a.g}, {"b", b.g}, {"c", c.g}});
-  EXPECT_EQ(library.info(1).symbol, "a");
-  EXPECT_EQ(library.info(2).symbol, "c");
+  EXPECT_EQ(library.symbol(1), "a");
+  EXPECT_EQ(library.symbol(2), "c");
   for (size_t kernel = 0; kernel < 3; ++kernel) {
     Buffer x(randomFloats(32, 1)), y(32), row(4), column(8);
     library.run(kernel, {&x, &y, &row, &column});

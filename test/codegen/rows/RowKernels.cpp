@@ -1,6 +1,5 @@
 // Elementwise kernels and kernels with row reductions.
 #include "codegen/rows/graph/RowOps.h"
-#include "codegen/rows/loops/LoopLayout.h"
 #include "test/codegen/rows/Harness.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -46,8 +45,8 @@ TEST(RowKernels, ElementwiseCollapses) {
     Node x = g.load(g.addOperand(Element::f32, Access::in, {S, B, H}));
     Node c = g.load(g.addOperand(Element::f32, Access::in, {}));
     g.store(g.addOperand(Element::f32, Access::out, {S, B, H}), mul(g, x, c));
-    EXPECT_EQ(describe(g).range, (61 * 3 * h + 1023) / 1024);
-    EXPECT_EQ(describe(g).bytes, 4.0 * (2 * 61 * 3 * h + 1));
+    EXPECT_EQ(describeKernel(g).range, (61 * 3 * h + 1023) / 1024);
+    EXPECT_EQ(describeKernel(g).bytes, 4.0 * (2 * 61 * 3 * h + 1));
     graphs.push_back({fmt::format("k{}", h), g});
   }
   Library library(graphs);
@@ -287,7 +286,7 @@ TEST(RowKernels, FullReduction) {
   Dim N = g.addDim(DimKind::column, n);
   Node x = g.load(g.addOperand(Element::f32, Access::in, {N}));
   g.store(g.addOperand(Element::f32, Access::accumulate, {}), g.reduce(RowReduction::sum, mul(g, x, x)));
-  EXPECT_EQ(describe(g).range, 1);
+  EXPECT_EQ(describeKernel(g).range, 1);
   Buffer values(randomFloats(n, 1, 0.9f, 1.1f)), sum(1, 0);
   runOne(g, {&values, &sum});
   double expected = 0;

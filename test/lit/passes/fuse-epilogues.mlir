@@ -2,46 +2,20 @@
 // RUN: %mg-opt %s --mg-fuse-epilogues --mg-fuse | FileCheck %s --check-prefix=FUSED
 // RUN: sed 's/mg.target = "cuda:sm_90", //' %s | %mg-opt --mg-fuse-epilogues | FileCheck %s --check-prefix=OFF
 // RUN: sed 's/mg.mesh/mg.no_fusion, mg.mesh/' %s | %mg-opt --mg-fuse-epilogues | FileCheck %s --check-prefix=OFF
-// On targets whose products have epilogues: a bias, and the GELU of what it gives, where no row op reads the product's
-// result anyway.
+// On targets whose products have epilogues: a bias, where no row op reads the product's result anyway.
 // OFF-NOT: mg.linear
 
 !x = tensor<4x2x8xf32, #mg.layout<s, b, h>>
 !y = tensor<4x2x16xf32, #mg.layout<s, b, f>>
 !half = tensor<4x2x16xbf16, #mg.layout<s, b, f>>
 !part = tensor<2x2x16xf32, #mg.layout<s, b, f>>
-!odd = tensor<4x2x12xf32, #mg.layout<s, b, f>>
 !w = tensor<8x16xf32, #mg.layout<h, f>>
 !wt = tensor<16x8xf32, #mg.layout<f, h>>
-!wodd = tensor<8x12xf32, #mg.layout<h, f>>
 !f = tensor<16xf32, #mg.layout<f>>
-!fodd = tensor<12xf32, #mg.layout<f>>
 !s = tensor<4xf32, #mg.layout<s>>
 !bf = tensor<2x16xf32, #mg.layout<b, f>>
-!sb = tensor<4x2xf32, #mg.layout<s, b>>
 
 module attributes {mg.target = "cuda:sm_90", mg.mesh = #mg.mesh<tp = 2>} {
-// The operand of GELU is kept for the backward, and the library writes it too.
-// CHECK-LABEL: func.func @gelu.forward(
-// CHECK-SAME:      %[[X:.*]]: tensor<4x2x8xf32, {{.*}}, %[[W:.*]]: tensor<8x16xf32, {{.*}}, %[[B:.*]]: tensor<16xf32, {{.*}}, %[[V:.*]]: tensor<16x8xf32
-// CHECK-NEXT:    %[[Y:.*]], %[[P:.*]] = mg.linear %[[X]], %[[W]], %[[B]] : {{.*}} -> (tensor<4x2x16xf32, {{.*}}>, tensor<4x2x16xf32, {{.*}}>)
-// CHECK-NEXT:    %[[Z:.*]] = mg.einsum %[[Y]], %[[V]]
-// CHECK-NEXT:    return %[[Z]], %[[P]]
-// No row kernel is left.
-// FUSED-LABEL: func.func @gelu.forward(
-// FUSED-NEXT:    mg.linear
-// FUSED-NEXT:    mg.einsum
-// FUSED-NEXT:    return
-func.func @gelu.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f {mg.param = {tensor = "b"}},
-                        %v: !wt {mg.param = {tensor = "v"}})
-    -> (!x, !y {mg.result = "saved"}) attributes {mg.block = "gelu", mg.pass = "forward"} {
-  %0 = mg.einsum %x, %w : (!x, !w) -> !y
-  %1 = mg.add %0, %b : (!y, !f) -> !y
-  %2 = mg.gelu %1 {form = "tanh"} : (!y) -> !y
-  %3 = mg.einsum %2, %v : (!y, !wt) -> !x
-  return %3, %1 : !x, !y
-}
-
 // CHECK-LABEL: func.func @bias.forward(
 // CHECK-NEXT:    %[[Y:.*]] = mg.linear %{{.*}}, %{{.*}}, %{{.*}} : {{.*}} -> tensor<4x2x16xf32, {{.*}}>
 // CHECK-NEXT:    mg.einsum %[[Y]]
@@ -81,49 +55,22 @@ func.func @residual.forward(%x: !x, %r: !y, %w: !w {mg.param = {tensor = "w"}}, 
   return %2 : !y
 }
 
-// A kernel that reads GELU's result or its operand would have read the product's.
-// CHECK-LABEL: func.func @gelu_read.forward(
+// A kernel reads the product's result anyway: the activation's, which adds the bias.
+// CHECK-LABEL: func.func @activation_read.forward(
 // CHECK-NOT:     mg.linear
-func.func @gelu_read.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f {mg.param = {tensor = "b"}})
-    -> !y attributes {mg.block = "gelu_read", mg.pass = "forward"} {
+// FUSED-LABEL: func.func @activation_read.forward(
+// FUSED:         mg.einsum
+// FUSED-NEXT:    mg.kernel {
+// FUSED-NEXT:      mg.add
+// FUSED-NEXT:      mg.gelu
+func.func @activation_read.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f {mg.param = {tensor = "b"}},
+                                   %v: !wt {mg.param = {tensor = "v"}})
+    -> (!x, !y {mg.result = "saved"}) attributes {mg.block = "activation_read", mg.pass = "forward"} {
   %0 = mg.einsum %x, %w : (!x, !w) -> !y
   %1 = mg.add %0, %b : (!y, !f) -> !y
   %2 = mg.gelu %1 {form = "tanh"} : (!y) -> !y
-  %3 = mg.mul %2, %2 : (!y, !y) -> !y
-  return %3 : !y
-}
-
-// CHECK-LABEL: func.func @operand_read.forward(
-// CHECK-NOT:     mg.linear
-func.func @operand_read.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f {mg.param = {tensor = "b"}})
-    -> (!y, !y) attributes {mg.block = "operand_read", mg.pass = "forward"} {
-  %0 = mg.einsum %x, %w : (!x, !w) -> !y
-  %1 = mg.add %0, %b : (!y, !f) -> !y
-  %2 = mg.gelu %1 {form = "tanh"} : (!y) -> !y
-  %3 = mg.silu %1 : (!y) -> !y
-  return %2, %3 : !y, !y
-}
-
-// The library has the tanh form alone.
-// CHECK-LABEL: func.func @erf.forward(
-// CHECK-NOT:     mg.linear
-func.func @erf.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f {mg.param = {tensor = "b"}})
-    -> !y attributes {mg.block = "erf", mg.pass = "forward"} {
-  %0 = mg.einsum %x, %w : (!x, !w) -> !y
-  %1 = mg.add %0, %b : (!y, !f) -> !y
-  %2 = mg.gelu %1 {form = "erf"} : (!y) -> !y
-  return %2 : !y
-}
-
-// It keeps GELU's operand in rows of a multiple of 8.
-// CHECK-LABEL: func.func @odd.forward(
-// CHECK-NOT:     mg.linear
-func.func @odd.forward(%x: !x, %w: !wodd {mg.param = {tensor = "w"}}, %b: !fodd {mg.param = {tensor = "b"}})
-    -> !odd attributes {mg.block = "odd", mg.pass = "forward"} {
-  %0 = mg.einsum %x, %w : (!x, !wodd) -> !odd
-  %1 = mg.add %0, %b : (!odd, !fodd) -> !odd
-  %2 = mg.gelu %1 {form = "tanh"} : (!odd) -> !odd
-  return %2 : !odd
+  %3 = mg.einsum %2, %v : (!y, !wt) -> !x
+  return %3, %1 : !x, !y
 }
 
 // The product itself is needed.

@@ -91,6 +91,19 @@ TEST(HostCopyTime, LongUpdatesHideCopies) {
   EXPECT_DOUBLE_EQ(timeOf(makeUpdate(4, 3), 100).exposed, 2 + 2);
 }
 
+// Bytes are waited for until they were; copies that many calls wait for are no more work than others.
+TEST(HostCopyTime, AllAtOnce) {
+  constexpr int64_t kPieces = 100'000;
+  plan::Chunk chunk{.task = plan::Task::update};
+  for (int64_t i = 0; i < kPieces; ++i)
+    chunk.calls.push_back({.program = 0, .segments = {{-1, 1000 + 10 * (kPieces + i)}, {-1, 10 * i}}});
+  for (int64_t i = 0; i < kPieces; ++i)
+    chunk.calls.push_back({.program = 2, .segments = {{-1, 10 * i}}});
+  const HostCopyTime time = timeOf(chunk, 1);
+  EXPECT_DOUBLE_EQ(time.exposed, kPieces + 1) << "updates follow copies, of which each takes 2 s";
+  EXPECT_DOUBLE_EQ(time.hidden, kPieces - 1);
+}
+
 TEST(HostCopyTime, NoneWithoutCopies) {
   plan::Chunk chunk{.task = plan::Task::update};
   chunk.calls.push_back({.program = 2, .segments = {{-1, 0}}});

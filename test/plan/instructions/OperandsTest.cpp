@@ -70,21 +70,20 @@ TEST(Operands, OfEpilogues) {
   };
   const auto numbers = [](const Gemm &gemm) {
     const GemmOperands found = operandNumbersOf(gemm);
-    return std::array{found.bias, found.c, found.preactivation, found.workspace};
+    return std::array{found.bias, found.c, found.workspace};
   };
-  using Numbers = std::array<int64_t, 4>;
+  using Numbers = std::array<int64_t, 3>;
   Gemm gemm{.m = 2, .n = 8, .k = 5, .inputType = DType::bf16};
-  EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, -1, -1}));
+  EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, -1}));
   gemm.epilogue = Epilogue::bias;
   EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:32/4 C:64/4!");
-  EXPECT_EQ(numbers(gemm), (Numbers{2, 3, -1, -1}));
-  gemm.epilogue = Epilogue::gelu;
+  EXPECT_EQ(numbers(gemm), (Numbers{2, 3, -1}));
   gemm.outputType = DType::bf16;
   gemm.workspaceBytes = 64;
-  EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:16/2 C:32/2! preactivation:32/2! workspace:64/64!");
-  EXPECT_EQ(numbers(gemm), (Numbers{2, 3, 4, 5}));
+  EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:16/2 C:32/2! workspace:64/64!");
+  EXPECT_EQ(numbers(gemm), (Numbers{2, 3, 4}));
   gemm.epilogue = Epilogue::none;
-  EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, -1, 3}));
+  EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, 3}));
 }
 
 TEST(Operands, GroupedQueriesAreLargerThanKeys) {

@@ -48,6 +48,30 @@ TEST(ByteMap, cutsAtTheEndsOfRanges) {
   EXPECT_EQ(map.parts().count(4), 0u);
 }
 
+TEST(ByteMap, mergesEqualNeighbours) {
+  ByteMap<int> map(32, 0);
+  for (int64_t begin : {8, 12, 16})
+    map.merge({begin, begin + 4}, 1);
+  map.merge({4, 4}, 7);
+  EXPECT_EQ(map.parts(), (std::map<int64_t, int>{{0, 0}, {8, 1}, {20, 0}}));
+  map.merge({8, 24}, 0);
+  EXPECT_EQ(map.parts(), (std::map<int64_t, int>{{0, 0}}));
+  map.merge({24, 32}, 1);
+  EXPECT_EQ(map.parts(), (std::map<int64_t, int>{{0, 0}, {24, 1}}));
+}
+
+TEST(ByteMap, looksNoFurtherThanItMust) {
+  ByteMap<int> map(32, 0);
+  map.set({8, 16}, 1);
+  int seen = 0;
+  const auto isZero = [&](ByteInterval, int value) { return ++seen, value == 0; };
+  EXPECT_FALSE(map.all({4, 32}, isZero));
+  EXPECT_EQ(seen, 2);
+  EXPECT_TRUE(map.all({16, 32}, isZero));
+  EXPECT_TRUE(map.all({0, 8}, isZero));
+  EXPECT_TRUE(map.all({9, 9}, isZero));
+}
+
 TEST(Completed, runsOfAStreamCompleteInOrderAndMessagesDoNot) {
   Completed known, other;
   known.add(StepStream::compute, 7);

@@ -72,10 +72,7 @@ Product productOf(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a, cu
   Epilogue &epilogue = product.epilogue;
   epilogue.kind = attributes.get(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(CUBLASLT_EPILOGUE_DEFAULT));
   epilogue.bias = attributes.get(CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUdeviceptr(0));
-  epilogue.aux = attributes.get(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, CUdeviceptr(0));
-  epilogue.auxLeading = attributes.get(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int64_t(0));
   epilogue.biasType = attributes.get(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, product.d.type);
-  epilogue.auxType = attributes.get(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, product.d.type);
   return product;
 }
 
@@ -89,13 +86,8 @@ cublasStatus_t checkTypes(cublasLtMatmulDesc_t description) {
 }
 
 // The words of an algorithm: the number of parts of k, and the alignments that the addresses of the matrices and of the
-// epilogue's operands must have. The latter is the alignment of the addresses that the library was asked with.
-enum { kParts, kAlignment, kEpilogueAlignment };
-
-uint64_t alignmentOf(const Epilogue &epilogue) {
-  const CUdeviceptr addresses = epilogue.bias | epilogue.aux;
-  return addresses & -addresses;
-}
+// bias must have. The latter is the alignment of the address that the library was asked with.
+enum { kParts, kAlignment, kBiasAlignment };
 
 bool isAligned(const Product &product, const cublasLtMatmulAlgo_t &algorithm) {
   const auto divides = [](uint64_t alignment, CUdeviceptr address) {
@@ -104,8 +96,7 @@ bool isAligned(const Product &product, const cublasLtMatmulAlgo_t &algorithm) {
   for (CUdeviceptr address : product.at)
     if (!divides(algorithm.data[kAlignment], address))
       return false;
-  return divides(algorithm.data[kEpilogueAlignment], product.epilogue.bias) &&
-         divides(algorithm.data[kEpilogueAlignment], product.epilogue.aux);
+  return divides(algorithm.data[kBiasAlignment], product.epilogue.bias);
 }
 
 } // namespace
@@ -226,7 +217,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     cublasLtMatmulHeuristicResult_t &result = results[(*found)++];
     std::memset(&result, 0, sizeof result);
     result.algo.data[kParts] = parts;
-    result.algo.data[kEpilogueAlignment] = alignmentOf(product.epilogue);
+    result.algo.data[kBiasAlignment] = product.epilogue.bias & -product.epilogue.bias;
     result.algo.data[kAlignment] = limits.get(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t(256));
     result.workspaceSize = product.workspaceBytes();
     result.state = CUBLAS_STATUS_SUCCESS;

@@ -10,8 +10,7 @@ namespace {
 using ptx::BFloat;
 
 // The bits of the epilogues, of which the enumeration is made.
-constexpr uint32_t kBias = 4, kDerivative = 8, kBiasGradient = 16, kGelu = 32, kGeluDerivative = 64, kAux = 128,
-                   kBiasGradientA = 256, kBiasGradientB = 512;
+constexpr uint32_t kBias = 4, kBiasGradientA = 256, kBiasGradientB = 512;
 
 float read(const void *data, uint64_t index, cudaDataType_t type) {
   return type == CUDA_R_32F ? static_cast<const float *>(data)[index] : float(static_cast<const BFloat *>(data)[index]);
@@ -55,15 +54,6 @@ void accumulate(const std::vector<float> &a, const std::vector<float> &b, float 
     }
 }
 
-constexpr float kRootOfTwoOverPi = 0.7978845608f, kCubic = 0.044715f;
-
-float gelu(float x) { return 0.5f * x * (1 + std::tanh(kRootOfTwoOverPi * (x + kCubic * x * x * x))); }
-
-float geluDerivative(float x) {
-  const float t = std::tanh(kRootOfTwoOverPi * (x + kCubic * x * x * x));
-  return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * kRootOfTwoOverPi * (1 + 3 * kCubic * x * x);
-}
-
 bool isKnownType(cudaDataType_t type) { return type == CUDA_R_32F || type == CUDA_R_16BF; }
 
 } // namespace
@@ -89,19 +79,12 @@ cublasStatus_t Product::check() const {
   if (rowsOfA != m() || columnsOfB != n() || rowsOfB != k() || c.rows != m() || c.columns != n())
     return CUBLAS_STATUS_INVALID_VALUE;
   const bool isWidening = a.type == CUDA_R_32F && d.type == CUDA_R_16BF;
-  constexpr uint32_t known =
-      1 | kBias | kDerivative | kBiasGradient | kGelu | kGeluDerivative | kAux | kBiasGradientA | kBiasGradientB;
-  const bool isRelu = epilogue.has(2) || epilogue.has(kDerivative);
-  if (a.type != b.type || c.type != d.type || isWidening || (epilogue.kind & ~known) || isRelu)
+  constexpr uint32_t withBias = kBias | kBiasGradientA | kBiasGradientB, known = 1 | withBias;
+  if (a.type != b.type || c.type != d.type || isWidening || (epilogue.kind & ~known))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  const bool needsBias = epilogue.has(kBias | kBiasGradient | kBiasGradientA | kBiasGradientB);
-  if ((needsBias || epilogue.has(kAux)) && d.batch != 1)
+  if (epilogue.has(withBias) && d.batch != 1)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  if ((needsBias && !epilogue.bias) ||
-      (epilogue.has(kAux) &&
-       (!epilogue.aux || epilogue.auxLeading < static_cast<int64_t>(m()) || epilogue.auxLeading % 8)))
-    return CUBLAS_STATUS_INVALID_VALUE;
-  return CUBLAS_STATUS_SUCCESS;
+  return epilogue.has(withBias) && !epilogue.bias ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 
 namespace {
@@ -109,7 +92,7 @@ namespace {
 // The memory of a product while it runs.
 struct Places {
   const void *a, *b, *c;
-  void *d, *bias = nullptr, *aux = nullptr;
+  void *d, *bias = nullptr;
   float *workspace = nullptr;
   bool areFound = false;
 
@@ -122,10 +105,6 @@ struct Places {
     d = mgcEmulateHost(product.at[3], product.d.bytes(), "D of a product");
     if (epilogue.bias)
       bias = mgcEmulateHost(epilogue.bias, biasCount * sizeOf(epilogue.biasType), "bias of a product");
-    if (epilogue.has(kAux))
-      aux = mgcEmulateHost(epilogue.aux,
-                           ((product.n() - 1) * epilogue.auxLeading + product.m()) * sizeOf(epilogue.auxType),
-                           "auxiliary matrix of a product");
     if (product.parts > 1)
       workspace =
           static_cast<float *>(mgcEmulateHost(product.workspace, product.workspaceBytes(), "workspace of a product"));
@@ -142,27 +121,14 @@ float finished(const Product &product, const Places &places, uint64_t row, uint6
         product.beta * read(places.c, batch * product.c.batchOffset + indexOf(product.c, row, column), product.c.type);
   if (epilogue.has(kBias))
     value += read(places.bias, row, epilogue.biasType);
-  const uint64_t auxIndex = row + column * epilogue.auxLeading;
-  if (epilogue.has(kGelu) && epilogue.has(kAux))
-    write(places.aux, auxIndex, epilogue.auxType, value);
-  if (epilogue.has(kGelu))
-    value = gelu(value);
-  if (epilogue.has(kGeluDerivative))
-    value *= geluDerivative(read(places.aux, auxIndex, epilogue.auxType));
   return value;
 }
 
 void writeResults(const Product &product, const Places &places, int batch, const std::vector<float> &sums) {
-  std::vector<float> rowSums(product.m());
   for (uint64_t column = 0; column < product.n(); ++column)
-    for (uint64_t row = 0; row < product.m(); ++row) {
-      const float value = finished(product, places, row, column, batch, sums[row * product.n() + column]);
-      rowSums[row] += value;
-      write(places.d, batch * product.d.batchOffset + indexOf(product.d, row, column), product.d.type, value);
-    }
-  if (product.epilogue.has(kBiasGradient))
     for (uint64_t row = 0; row < product.m(); ++row)
-      write(places.bias, row, product.epilogue.biasType, rowSums[row]);
+      write(places.d, batch * product.d.batchOffset + indexOf(product.d, row, column), product.d.type,
+            finished(product, places, row, column, batch, sums[row * product.n() + column]));
 }
 
 // BGRADA and BGRADB: the sums of the rows of op(A), or of the columns of op(B).

@@ -23,9 +23,8 @@ struct Matrix {
 
 struct Epilogue {
   uint32_t kind = CUBLASLT_EPILOGUE_DEFAULT;
-  CUdeviceptr bias = 0, aux = 0;
-  int64_t auxLeading = 0;
-  cudaDataType_t biasType = CUDA_R_32F, auxType = CUDA_R_32F;
+  CUdeviceptr bias = 0;
+  cudaDataType_t biasType = CUDA_R_32F;
 
   bool has(uint32_t bit) const { return (kind & bit) != 0; }
 };

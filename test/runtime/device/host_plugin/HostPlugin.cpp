@@ -15,7 +15,6 @@
 
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -258,9 +257,8 @@ int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, co
 int chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *roomNeeded,
                int64_t *algorithm, mgc_error *error) {
   const int64_t input = bytesOf(facts->input), output = bytesOf(facts->output);
-  const int64_t results = facts->epilogue == MGC_BIAS_GELU ? 2 : 1;
   const int64_t biases = facts->epilogue == MGC_NO_EPILOGUE ? 0 : facts->n;
-  const int64_t bytes = (facts->m + facts->n) * facts->k * input + (results * facts->m * facts->n + biases) * output;
+  const int64_t bytes = (facts->m + facts->n) * facts->k * input + (facts->m * facts->n + biases) * output;
   *roomNeeded = bytes + controls().choosingBytes;
   *algorithm = 0;
   if (room == 0)
@@ -293,21 +291,15 @@ Status checkAlignment(const mgc_gemm_facts &facts, std::initializer_list<mgc_add
 Status runEpilogue(mgc_stream *stream, const mgc_gemm_facts &facts, const mgc_gemm_operands &operands, float *c) {
   if (facts.epilogue == MGC_NO_EPILOGUE)
     return Status::ok();
-  const bool isGelu = facts.epilogue == MGC_BIAS_GELU;
-  const int64_t results = facts.m * facts.n;
   MGC_ASSIGN(bias, stream->device().at(operands.bias, facts.n * 4));
-  MGC_ASSIGN(kept, stream->device().at(isGelu ? operands.preactivation : operands.c, results * 4));
-  for (int64_t i = 0; i < results; ++i) {
-    const float x = c[i] + reinterpret_cast<const float *>(bias)[i % facts.n];
-    c[i] = isGelu ? 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x))) : x;
-    reinterpret_cast<float *>(kept)[i] = x;
-  }
+  for (int64_t i = 0; i < facts.m * facts.n; ++i)
+    c[i] += reinterpret_cast<const float *>(bias)[i % facts.n];
   return Status::ok();
 }
 
 int runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands, mgc_error *error) {
   return submit(stream, error, [stream, facts = gemm->facts, at = *operands]() -> Status {
-    MGC_TRY(checkAlignment(facts, {at.a, at.b, at.bias, at.c, at.preactivation}));
+    MGC_TRY(checkAlignment(facts, {at.a, at.b, at.bias, at.c}));
     const int64_t input = bytesOf(facts.input), output = bytesOf(facts.output);
     MGC_ASSIGN(first, stream->device().at(at.a, facts.m * facts.k * input));
     MGC_ASSIGN(second, stream->device().at(at.b, facts.k * facts.n * input));
