@@ -338,6 +338,42 @@ TEST(CountedRows, ofASlotAreReadCounted) {
                                         "one, of which only those that there are were written");
 }
 
+// A forward copies what it makes in transient memory to the host, a backward copies it to there again and reads it.
+std::string problemOfCopies(bool writesCounted, bool readsCounted) {
+  constexpr int64_t kBytes = 4 * kLine, kStaged = 512, kOther = 1024;
+  Plan plan;
+  for (const Step &step : {Step{{kRead, writesCounted ? kCountedWritten : kWritten}, {{0, 0}, {1, kLine}}},
+                           Step{{readsCounted ? kCountedRead : kRead, kWritten}, {{1, kLine}, {0, 0}}}}) {
+    Program &program = plan.programs.emplace_back(programOf({step}));
+    program.segments.pop_back(), program.segmentBytes.pop_back(), program.frame = -1;
+  }
+  for (const HostCopy::Direction direction : {HostCopy::Direction::out, HostCopy::Direction::in})
+    plan.programs.push_back({.segments = {"from", "to"},
+                             .segmentBytes = {kBytes, kBytes},
+                             .instructions = {{HostCopy{direction, kBytes}, {{0, 0}, {1, 0}}, "copy"}}});
+  StagePlan &stage = plan.stages.emplace_back();
+  stage.bytes = 2048, stage.hostBytes = kBytes;
+  stage.regions = {{std::string(kTransient), kStaged, kBytes}};
+  stage.rings.push_back({.name = "offloaded", .bytes = kBytes, .offset = stage.bytes});
+  const Binding staged{.slot = -1, .offset = kStaged}, other{.slot = -1, .offset = kOther},
+      host{.slot = 0, .offset = 0};
+  stage.chunks.push_back({.task = Task::forward, .slots = {0}});
+  stage.chunks.back().calls = {{.program = 0, .segments = {other, staged}}, {.program = 2, .segments = {staged, host}}};
+  stage.chunks.push_back({.task = Task::backward, .slots = {0}});
+  stage.chunks.back().calls = {{.program = 3, .segments = {host, staged}}, {.program = 1, .segments = {other, staged}}};
+  Problems problems;
+  Flows flows(plan, problems);
+  verifyCountedRows(plan, flows, problems);
+  return problems.status().isOk() ? "" : problems.status().message();
+}
+
+TEST(CountedRows, areCarriedToTheHostAndBack) {
+  EXPECT_EQ(problemOfCopies(true, true), "");
+  EXPECT_EQ(problemOfCopies(false, false), "");
+  EXPECT_EQ(problemOfCopies(true, false), "stage 0: bytes [576, 640) of the transient memory are read with the rows "
+                                          "behind the last one, of which only those that there are were written");
+}
+
 TEST(ProgramFlow, segmentsInTheSamePlaceAreOne) {
   Problems problems;
   const Program program =
