@@ -107,7 +107,7 @@ inline constexpr auto enumNames<StateRole> =
     std::to_array<std::string_view>({"value", "gradient", "gradientSlice", "gradientOfUpdate", "master", "optimizer",
                                      "unitGradient", "unitSum", "unitValue", "gatheredValue"});
 
-// The kind of the region for what lives while a chunk runs: what the backward of a unit of layers makes again, and activations on
+// The kind of the region for what lives while a chunk runs: what the backward of a unit of layers recomputes, and activations on
 // their way to and from the host. That for activations on the host.
 inline constexpr std::string_view kTransient = "transient", kHostActivations = "hostActivations";
 // The kind of the region that states of the role lie in (Region::kind).

@@ -349,8 +349,19 @@ void sayWhatPairsLeaveOut(mlir::ModuleOp module, const plan::Plan &plan) {
 
 // All that is asked for may be less than half a part of each bucket, and parameters of a program may all be frozen.
 void sayIdleOffload(mlir::ModuleOp module, const plan::Plan &plan) {
+  const auto hasRegion = [&](std::string_view kind) {
+    return std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) {
+      return std::ranges::find(stage.regions, kind, &plan::Region::kind) != stage.regions.end();
+    });
+  };
+  if (trainingOf(module).activationOffload > 0 && !hasRegion(plan::kHostActivations))
+    say(stderr,
+        "mgc: {} does nothing here: no chunk has two layers that save something of {}, and the last stays on the "
+        "device\n  possible: other modules, more layers in a chunk (--pp, --vpp)\n",
+        frontend::optionOf(&frontend::LayoutOptions::activationOffload).flag,
+        frontend::optionOf(&frontend::LayoutOptions::offloadModules).flag);
   const double fraction = trainingOf(module).optimizerOffload;
-  if (fraction == 0 || std::ranges::any_of(plan.stages, [](const auto &stage) { return stage.hostBytes > 0; }))
+  if (fraction == 0 || hasRegion(plan::kHostOptimizer))
     return;
   const bool hasStates = std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
     return std::ranges::any_of(stage.buckets, [](const plan::Bucket &bucket) {

@@ -123,7 +123,7 @@ const ChunkLayout::BlockOffsets &ChunkLayout::addBlock(const ModelBlock &block, 
 ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move(instances)) {
   int64_t &activation = bytes_[kind(BufferKind::activation)], &split = bytes_[kind(BufferKind::split)];
   int64_t &offloaded = bytes_[kind(BufferKind::offloaded)];
-  int64_t again = 0; // bytes of the unit so far
+  int64_t recomputed = 0; // bytes of the unit so far
   for (size_t i = 0; i < instances_.size(); ++i) {
     const ModelBlock &block = *instances_[i].block;
     const BlockOffsets &offsets = addBlock(block, i);
@@ -142,12 +142,12 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
     activation += plan::aligned(offsets.saved.back());
     splitStart_.push_back(split);
     split += plan::aligned(offsets.split.back());
-    enteringAgain_.push_back(continuesUnit ? again : 0);
-    again = continuesUnit ? again + entering : 0;
-    savedAgain_.push_back(again);
-    if (instances_[i].again)
-      again += plan::aligned(addBlock(*instances_[i].again, i).saved.back());
-    againBytes_ = std::max(againBytes_, again);
+    enteringRecomputed_.push_back(continuesUnit ? recomputed : 0);
+    recomputed = continuesUnit ? recomputed + entering : 0;
+    savedRecomputed_.push_back(recomputed);
+    if (instances_[i].recomputed)
+      recomputed += plan::aligned(addBlock(*instances_[i].recomputed, i).saved.back());
+    recomputedBytes_ = std::max(recomputedBytes_, recomputed);
     hostStart_.push_back(offloaded);
     ordinal_.push_back(offloaded_);
     offloaded_ += instances_[i].isOffloaded;
@@ -173,7 +173,7 @@ std::vector<ChunkLayout::Call> ChunkLayout::callsOf(plan::Task task) const {
       while (instances_[first].continuesUnit)
         --first;
       for (; first < i; ++first)
-        calls.push_back({task, first, &instances_[first].again->forward, true});
+        calls.push_back({task, first, &instances_[first].recomputed->forward, true});
     }
     calls.push_back({task, i, instances_[i].functionOf(task)});
   }
@@ -210,7 +210,7 @@ std::vector<ChunkLayout::Moved> ChunkLayout::movedOf(const Call &call) const {
 
 const ModelBlock &ChunkLayout::blockOf(const Call &call) const {
   const Instance &instance = instances_[call.instance];
-  return instance.again && call.task != plan::Task::forward ? *instance.again : *instance.block;
+  return instance.recomputed && call.task != plan::Task::forward ? *instance.recomputed : *instance.block;
 }
 
 ChunkLayout::Offset ChunkLayout::activation(plan::Task task, size_t instance, int64_t index) const {
@@ -220,7 +220,7 @@ ChunkLayout::Offset ChunkLayout::activation(plan::Task task, size_t instance, in
   if (isKept_[instance])
     return {kind(instance == 0 ? BufferKind::input : BufferKind::activation), entering_[instance] + inside};
   if (task != plan::Task::forward && instances_[instance].continuesUnit)
-    return {kAgain, enteringAgain_[instance] + inside};
+    return {kRecomputed, enteringRecomputed_[instance] + inside};
   return {kForwardFlow, entering_[instance] * forwardFlowHalf_ + inside};
 }
 
@@ -249,7 +249,7 @@ ChunkLayout::Offset ChunkLayout::saved(const Call &call, int64_t index) const {
   if (offsets.isMoved[index])
     return {kStaged, stagedAt(call.instance) + inside};
   if (&block != instances_[call.instance].block)
-    return {kAgain, savedAgain_[call.instance] + inside};
+    return {kRecomputed, savedRecomputed_[call.instance] + inside};
   return {kind(BufferKind::activation), savedStart_[call.instance] + inside};
 }
 

@@ -8,17 +8,17 @@ namespace mgc {
 namespace {
 
 // Whether the forward of both may run twice, and nothing is kept of `full` but what enters it.
-bool fitsIntoUnit(const ModelBlock &full, const ModelBlock &again) {
+bool fitsIntoUnit(const ModelBlock &full, const ModelBlock &standard) {
   const auto isSaved = [](const BlockFunction::Result &result) {
     return result.kind == BlockFunction::ResultKind::saved;
   };
   const auto isTotal = [](const BlockFunction::Result &result) { return result.total().has_value(); };
-  return full.computes(plan::Task::backward) && again.computes(plan::Task::backward) &&
+  return full.computes(plan::Task::backward) && standard.computes(plan::Task::backward) &&
          llvm::any_of(full.forward.results, isSaved) &&
          llvm::all_of(
              full.forward.results,
              [&](const BlockFunction::Result &result) { return !isSaved(result) || result.activation >= 0; }) &&
-         llvm::none_of(again.forward.results, isTotal);
+         llvm::none_of(standard.forward.results, isTotal);
 }
 
 // The instances first .. end - 1 become a unit, whose blocks are full.
@@ -26,7 +26,7 @@ void joinUnit(std::vector<Instance> &chunk, const std::vector<Instance> &standar
   for (size_t i = first; i < end; ++i) {
     chunk[i].continuesUnit = i > first;
     if (i + 1 < end)
-      chunk[i].again = standard[i].block;
+      chunk[i].recomputed = standard[i].block;
   }
 }
 

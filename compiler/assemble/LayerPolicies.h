@@ -7,8 +7,8 @@
 namespace mgc {
 
 // With --recompute-method block the first layers of each stack in the chunk have the variant "full". With uniform and several
-// layers a unit, all have it, and so many neighbours of a stack are a unit: what enters the first is kept, and backward makes the
-// rest again, by the forward of the blocks themselves, whose backward follows; the last of a stack may be fewer (Megatron-LM,
+// layers a unit, all have it, and so many neighbours of a stack are a unit: what enters the first is kept, and backward recomputes the
+// rest, by the forward of the blocks themselves, whose backward follows; the last of a stack may be fewer (Megatron-LM,
 // transformer_block.py, _checkpointed_forward). By itself is a layer that adds to totals of the step or saves choices, for that
 // happens once. Else no instance has a variant.
 // With activation_offload_fraction so many of the layers that save something for the host are offloaded, but for the chunk's last,

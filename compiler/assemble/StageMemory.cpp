@@ -112,10 +112,10 @@ public:
     if (std::ranges::any_of(
             out_.buckets, [&](const plan::Bucket &bucket) { return std::ranges::any_of(bucket.states, isOfOneUnit); }))
       addRegion("units", [&] { placeUnits(); });
-    const int64_t again = mostOf(&ChunkLayout::againBytes), staged = mostOf(&ChunkLayout::stagedBytes);
-    if (again + staged > 0)
+    const int64_t recomputed = mostOf(&ChunkLayout::recomputedBytes), staged = mostOf(&ChunkLayout::stagedBytes);
+    if (recomputed + staged > 0)
       addRegion(plan::kTransient, [&] {
-        out_.again = take(again);
+        out_.recomputed = take(recomputed);
         out_.staged = out_.forwardStaged = take(staged);
         if (hasPairs)
           out_.forwardStaged = take(staged);

@@ -8,7 +8,7 @@
 //   activations                        the schedule's area
 //   units                              gradients and values of one unit at a time; behind them the second memory for values, and where
 //                                      calls use two in turn the gradients, in two memories, and their sums
-//   transient                          what the backward of a unit of layers makes again, then staged buffers of offloaded activations;
+//   transient                          what the backward of a unit of layers recomputes, then staged buffers of offloaded activations;
 //                                      where the schedule has pairs of runs, those of forward have a place of their own behind it
 //   staging                            two buffers for masters and optimizer states of a piece, copied from the host
 //   frame                              gradients, then activations, that flow between the instances of a chunk, then the largest
@@ -43,7 +43,7 @@ struct StageMemory {
   std::map<std::string, StageInput> inputs;         // by name of the kind of data
   std::vector<plan::Region> regions;                // by offset
   int64_t stepScalars = 0, results = 0, factor = 0; // this and the following: bytes in the allocation
-  int64_t activations = 0, hostActivations = 0, again = 0, staged = 0, forwardStaged = 0;
+  int64_t activations = 0, hostActivations = 0, recomputed = 0, staged = 0, forwardStaged = 0;
   int64_t flow = 0, forwardFlow = 0, frame = 0, forwardFrame = 0;
   int64_t stagedOf(plan::Task task) const { return task == plan::Task::forward ? forwardStaged : staged; }
   int64_t frameOf(plan::Task task) const { return task == plan::Task::forward ? forwardFrame : frame; }

@@ -294,8 +294,9 @@ private:
         all.push_back(callsOf({layout, k, call, chunk}));
       else
         all.emplace_back();
-      all.back().makesAgain = call.makesAgain;
+      all.back().recomputes = call.recomputes;
       all.back().readsMoved = !all.back().copiesIn.empty();
+      all.back().staged = layout.stagedAt(call.instance);
       all.back().inSecond = memory_.isSecond(task, call.instance);
       if (isFirst)
         all.back().gathers =
@@ -306,7 +307,7 @@ private:
     std::vector<plan::Call> additions; // additions of sums that are made while the next instance computes
     std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k), isFirst}];
     for (size_t n = 0; n < count; ++n) {
-      if (n == 0 || !all[n - 1].makesAgain)
+      if (n == 0 || !all[n - 1].recomputes)
         begins.push_back(int64_t(chunk.calls.size()));
       llvm::append_range(chunk.calls, std::exchange(all[n].gathers, {}));
       const bool isNextFree = n + 1 == count || all[n + 1].inSecond != all[n].inSecond;
@@ -350,8 +351,9 @@ private:
   struct InstanceCalls {
     std::vector<plan::Call> gathers, calls, sums, additions;
     std::vector<plan::Call> copiesIn,
-        copiesOut; // copies of what is offloaded: in front of what reads it, behind what makes it
-    bool makesAgain = false, readsMoved = false, inSecond = false; // ChunkLayout::Call; its memory for gathered values
+        copiesOut;      // copies of what is offloaded: in front of what reads it, behind what makes it
+    int64_t staged = 0; // ChunkLayout::stagedAt
+    bool recomputes = false, readsMoved = false, inSecond = false; // ChunkLayout::Call; its memory for gathered values
   };
   // The calls that gather units once in a step.
   std::vector<plan::Call> gathersOf(int64_t instance, const std::vector<FirstGathers::Unit> &units) {
@@ -404,8 +406,9 @@ private:
   static void copyIn(std::vector<InstanceCalls> &all, size_t n, plan::Chunk &chunk) {
     llvm::append_range(chunk.calls, std::exchange(all[n].copiesIn, {}));
     for (size_t next = n + 1; next < all.size(); ++next)
-      if (all[next].readsMoved) {
-        llvm::append_range(chunk.calls, std::exchange(all[next].copiesIn, {}));
+      if (all[next].readsMoved) { // into a buffer that the n-th call reads it is copied behind that
+        if (!all[n].readsMoved || all[next].staged != all[n].staged)
+          llvm::append_range(chunk.calls, std::exchange(all[next].copiesIn, {}));
         break;
       }
   }
@@ -480,8 +483,8 @@ private:
       return {-1, memory_.flow + at.offset};
     if (at.buffer == ChunkLayout::kForwardFlow)
       return {-1, memory_.forwardFlow + at.offset};
-    if (at.buffer == ChunkLayout::kAgain)
-      return {-1, memory_.again + at.offset};
+    if (at.buffer == ChunkLayout::kRecomputed)
+      return {-1, memory_.recomputed + at.offset};
     if (at.buffer == ChunkLayout::kStaged)
       return {-1, memory_.stagedOf(caller.call.task) + at.offset};
     return {slotOf(caller, schedule::BufferKind(at.buffer)), at.offset};

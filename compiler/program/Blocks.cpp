@@ -84,7 +84,7 @@ const BlockFunction *ModelBlock::functionOf(plan::Task task) const {
 }
 
 const BlockFunction *Instance::functionOf(plan::Task task) const {
-  return (again && task != plan::Task::forward ? again : block)->functionOf(task);
+  return (recomputed && task != plan::Task::forward ? recomputed : block)->functionOf(task);
 }
 
 Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {

@@ -76,9 +76,9 @@ struct ModelBlock {
 struct Instance {
   const ModelBlock *block; // has its forward
   int64_t number;
-  // The variant whose forward the backward of the unit calls, to make again what this variant's backward reads; null: the
+  // The variant whose forward the backward of the unit calls, to recompute what this variant's backward reads; null: the
   // instance is by itself or the last of its unit, and its backward is that of `block`.
-  const ModelBlock *again = nullptr;
+  const ModelBlock *recomputed = nullptr;
   bool continuesUnit = false;                             // it is not the first of its unit
   bool isOffloaded = false;                               // BlockFunction::Result::offloaded
   const BlockFunction *functionOf(plan::Task task) const; // null: it has none

@@ -3,6 +3,11 @@
 
 #include "compiler/program/Blocks.h"
 #include "dialects/mg/DataKind.h"
+#include "dialects/mg/training/OffloadWords.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+#include <ranges>
 
 using namespace mlir;
 using namespace mgc;
@@ -54,6 +59,26 @@ LogicalResult verifyBatch(ModuleOp module, const Numbers &numbers) {
                             << " * microbatches " << training.microbatches;
 }
 
+// Combinations that mgc compile refuses before it writes them.
+LogicalResult verifyOffload(ModuleOp module, const TrainingSettings &training) {
+  const auto error = [&] { return module.emitError() << kTrainingAttr << ": "; };
+  if (!(training.activationOffload >= 0 && training.activationOffload <= 1))
+    return error() << "activation_offload_fraction = " << fmt::format("{}", training.activationOffload)
+                   << "; expected 0 to 1";
+  for (const std::string &name : training.offloadModules)
+    if (std::ranges::find(kOffloadModules, name, &OffloadModule::name) == kOffloadModules.end())
+      return error() << "offload_modules has '" << name << "'; expected some of "
+                     << fmt::format("{}",
+                                    fmt::join(std::views::transform(kOffloadModules, &OffloadModule::name), ", "));
+  const bool hasUnits = training.recompute == RecomputeGranularity::full &&
+                        training.recomputeMethod == RecomputeMethod::uniform && training.recomputeLayers > 1;
+  if (training.activationOffload > 0 && (hasUnits || !training.memory.empty()))
+    return error() << "activation_offload_fraction with "
+                   << (hasUnits ? "units of several layers: expected recompute_num_layers = 1"
+                                : "memory: expected one of the two");
+  return success();
+}
+
 // The type of the whole microbatch, before and after going local.
 RankedTensorType wholeType(func::FuncOp function, unsigned argument) {
   RankedTensorType sharded = shardedType(function.getArgAttr(argument, kTypeAttr));
@@ -93,7 +118,7 @@ LogicalResult verifyColumns(func::FuncOp function, const Numbers &numbers) {
 
 LogicalResult mgc::verifyTrainingNumbers(ModuleOp module) {
   const Numbers numbers(module);
-  if (failed(verifyBatch(module, numbers)))
+  if (failed(verifyBatch(module, numbers)) || failed(verifyOffload(module, numbers.training)))
     return failure();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kBlockAttr) && !function->hasAttr(kPassAttr))

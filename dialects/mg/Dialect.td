@@ -147,8 +147,9 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
       with `chooses_loss_tile` also how many tokens have logits at once
     - the update: `optimizer`: "adamw" (plan/Optimizers.h); `optimizer_offload_fraction`: 0.0, the part of the bytes of
       masters and optimizer states that is on the host
-    - activations on the host (dialects/mg/training/OffloadWords.h): `offload_modules`, whose inputs are; `activation_offload_fraction`: 0.0,
-      the part of the layers; `host_memory`: "", any, the most that a rank takes of the host for these and the optimizer
+    - activations on the host (dialects/mg/training/OffloadWords.h): `offload_modules`, whose inputs are;
+      `activation_offload_fraction`: 0.0, the part of the layers; `host_memory`: "", any, the most that a rank takes of
+      the host for these and the optimizer
     - types: `dtype` of parameters and activations, `gradient_dtype` of parameters' gradients: f32 or bf16, f32 by
       default; `fp32_residual_connection`: false
     - context parallelism: `context_types`, a list of the `mg.tag` of attention in each layer; `zigzag`: 1, the order of

@@ -110,9 +110,9 @@ inline constexpr llvm::StringLiteral kFrozenAttr = "mg.frozen";
 // Tag of a compute op: a name that rows of the rule table ask for.
 inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
 // Until grad, of a compute op: names of the modules (kRecomputeModules) that it is part of.
-// Of a value that forward saves: a unit attribute, where instances may have it on the host (dialects/mg/training/OffloadWords.h).
-inline constexpr llvm::StringLiteral kOffloadAttr = "mg.offload";
 inline constexpr llvm::StringLiteral kModulesAttr = "mg.modules";
+// A unit attribute of a value that forward saves, where instances may have it on the host (dialects/mg/training/OffloadWords.h).
+inline constexpr llvm::StringLiteral kOffloadAttr = "mg.offload";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Dictionary on arguments and results of begin, reduce and update: compiler/step/StepBuilder.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";

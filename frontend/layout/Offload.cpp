@@ -57,15 +57,17 @@ public:
     if (ofOptimizer || ofActivations)
       resolveBudget();
     else
-      refuseWithout(asked.hostMemory.has_value(), &LayoutOptions::hostMemory, &LayoutOptions::optimizerOffload);
+      refuseWithout(asked.hostMemory.has_value(), &LayoutOptions::hostMemory, &LayoutOptions::optimizerOffload,
+                    fmt::format(" or {}", flagOf(&LayoutOptions::activationOffload)));
   }
 
 private:
-  void refuseWithout(bool isGiven, const AnyOptionField &field, const AnyOptionField &needed) {
+  void refuseWithout(bool isGiven, const AnyOptionField &field, const AnyOptionField &needed,
+                     const std::string &orOther = "") {
     if (!isGiven)
       return;
-    problems.add("{} without {}: nothing is on the host", flagOf(field), flagOf(needed));
-    problems.hint("possible: {} with it, or without {}", flagOf(needed), flagOf(field));
+    problems.add("{} without {}{}: nothing is on the host", flagOf(field), flagOf(needed), orOther);
+    problems.hint("possible: {}{} with it, or without {}", flagOf(needed), orOther, flagOf(field));
   }
 
   void refuseOnCpu(const AnyOptionField &field, std::string_view instead) {

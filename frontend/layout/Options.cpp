@@ -473,7 +473,8 @@ std::vector<LayoutOption> makeOptions() {
        .training = &Layout::activationOffload},
       {.flag = "--host-memory",
        .field = &Options::hostMemory,
-       .help = "With one of these or --offload auto: the most memory of the host that a rank may take "
+       .help = "With --optimizer-cpu-offload, --fine-grained-activation-offloading or --offload auto: the most memory "
+               "of the host that a rank may take "
                "(64GB, 22GiB), or a part "
                "of what the machine has for each device (90%)",
        .standard = "none",

@@ -143,8 +143,8 @@ private:
                                  .value_or(RecomputeMethod::uniform); // has been checked
     layout.recomputeLayers = *asked.recomputeLayers;
     if (layout.recomputeMethod == RecomputeMethod::uniform && layout.recomputeLayers > 1 && layout.splitBackward) {
-      problems.add("{} {} with {} uniform: schedule {} has a pass of its own for gradients of weights, until which the "
-                   "layers of a unit would stay in memory that were made again",
+      problems.add("{} {} with {} uniform: schedule {} computes gradients of weights in a pass of its own, until which "
+                   "recomputed layers of a unit would have to stay",
                    layers, layout.recomputeLayers, method, layout.schedule);
       problems.hint("possible: {} 1 with it, {} block, or {} 1f1b", layers, method, flagOf(&LayoutOptions::schedule));
     }

@@ -1,10 +1,9 @@
-// How long copies between host and device hold up a chunk. In: a chunk whose calls come in order, and the seconds of each program
+// How long copies between host and device hold up a chunk, whose slots lie where those of the first microbatch do. In: a chunk whose calls come in order, and the seconds of each program
 // by itself. Out: seconds that nothing hides, and seconds that are hidden behind the chunk's other calls and each other.
 //
 // Copies in follow each other, copies out too, at the same time as those in. A copy begins when the calls before it are done and
 // what touches its bytes; a call begins when the copies before it that touch its bytes are done (docs/engine.md):
 //
-// Slots lie where those of the first microbatch do.
 //
 //   in          |in 0 |in 1 |     in 2 |
 //   calls             |u0    |u1        |u2

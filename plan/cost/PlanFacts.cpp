@@ -154,8 +154,8 @@ std::vector<double> sharesOf(std::vector<double> work) {
 // "layer.full.forward" is of the block layer.
 std::string blockOf(const Program &program) { return program.name.substr(0, program.name.find('.')); }
 
-// By the calls of the stage's microbatches, in ascending order of layers: those of forward say what a layer keeps, where backward makes
-// again what another policy saves. A loss has no forward.
+// By the calls of the stage's microbatches, in ascending order of layers: those of forward say what a layer keeps, where backward
+// recomputes what another policy saves. A loss has no forward.
 std::vector<LayerPolicy> policiesOf(const Plan &plan, const StagePlan &stage) {
   std::map<std::string, std::map<int64_t, std::string>> policies; // by block and layer
   std::map<std::string, bool> hasOther;

@@ -2,7 +2,6 @@
 #include "plan/prove/ChunkFlow.h"
 
 #include "plan/Expand.h"
-#include "plan/prove/TransientMemory.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +10,7 @@ namespace mgc::plan {
 
 namespace {
 
-constexpr int64_t kNoCall = -2; // neither a call nor the one before the first
+constexpr int64_t kNoCall = -2, kBeforePart = -1; // no call; the calls before those of a run of some
 
 class ChunkFlowBuilder {
 public:
@@ -33,13 +32,19 @@ public:
         allocation_.forEach(range, [](ByteInterval, int64_t) {});
   }
 
-  ChunkFlow build(int64_t first, int64_t end) {
+  // before: transient memory behind the calls before `first`; null: they are followed again.
+  ChunkFlow build(int64_t first, int64_t end, const TransientMemory *before) {
     first_ = first;
+    if (before)
+      transient_ = *before;
+    if (first > 0)
+      for (ByteInterval range : frame_.ranges())
+        allocation_.set(range, kBeforePart);
     int64_t number = 0;
     forEachRun(chunk_.calls.size(), chunk_.repeats, [&](int64_t call, int64_t iteration) {
       if (number >= first && number < end)
         run(inIteration(chunk_.calls[call], iteration), number);
-      else if (number < first && !transient_.bytes().ranges().empty())
+      else if (number < first && !before && !transient_.bytes().ranges().empty())
         replayTransient(inIteration(chunk_.calls[call], iteration), number);
       ++number;
     });
@@ -58,6 +63,7 @@ public:
                     index_, chunk_.name(), *lost);
     return std::move(out_);
   }
+  const TransientMemory &transient() const { return transient_; }
 
 private:
   void run(const Call &call, int64_t number) {
@@ -121,10 +127,9 @@ private:
     if (isInTransient(binding, at, program, number))
       return readTransient(at, program, number);
     bool isStale = false;
-    const bool continues = isFrame && isLink_ && before_ < 0 && first_ > 0;
     contentsOf(binding).peek(at, [&](ByteInterval part, int64_t writer) {
       const ByteInterval inside = {std::max(part.begin, at.begin), std::min(part.end, at.end)};
-      if (continues)
+      if (isFrame && writer == kBeforePart && before_ < 0)
         out_.continued.add(inside);
       else if (isFrame)
         isStale |= writer < before_;
@@ -310,7 +315,13 @@ const ChunkFlow &Flows::of(int64_t stage, int64_t chunk, int64_t first, int64_t 
   if (const auto found = chunks_.find(key); found != chunks_.end())
     return found->second;
   ChunkFlowBuilder builder(plan_, stage, plan_.stages[stage].chunks[chunk], *this, problems_);
-  return chunks_.emplace(key, builder.build(first, end)).first->second;
+  const auto before = left_.find({stage, chunk, first});
+  ChunkFlow &flow =
+      chunks_.emplace(key, builder.build(first, end, first > 0 && before != left_.end() ? &before->second : nullptr))
+          .first->second;
+  if (!builder.transient().bytes().ranges().empty())
+    left_.insert_or_assign({stage, chunk, end}, builder.transient());
+  return flow;
 }
 
 } // namespace mgc::plan

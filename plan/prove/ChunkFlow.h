@@ -7,6 +7,7 @@
 #pragma once
 
 #include "plan/prove/ProgramFlow.h"
+#include "plan/prove/TransientMemory.h"
 
 #include <map>
 #include <tuple>
@@ -37,6 +38,8 @@ private:
   const Plan &plan_;
   Problems &problems_;
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, ChunkFlow> chunks_;
+  std::map<std::tuple<int64_t, int64_t, int64_t>, TransientMemory>
+      left_; // by stage, chunk, end of a run of some of the calls
   std::map<std::pair<int64_t, std::vector<int64_t>>, ProgramFlow> programs_;
 };
 

@@ -69,8 +69,9 @@ private:
 
   // Rings lie in the regions that no binding to the allocation may write.
   void verifyRings() {
+    std::set<int64_t> sent; // or received
     for (const ScheduleStep &step : stage_.schedule)
-      if (step.kind != Kind::run && stage_.rings[step.ring].offset >= stage_.bytes)
+      if (step.kind != Kind::run && sent.insert(step.ring).second && stage_.isOnHost(stage_.rings[step.ring].offset))
         problems_.add("stage {} ring '{}' is on the host, and a message's; expected memory of the device", index_,
                       stage_.rings[step.ring].name);
     for (size_t i = 0; i < stage_.rings.size(); ++i) {

@@ -22,11 +22,14 @@ public:
         transient_.add({region.offset, region.offset + region.bytes});
   }
 
-  // Twice where copies carry rows, for one may come before what it carries is known.
+  // Chunks come in any order, and what a copy carries may be known behind it: until nothing is added.
   std::map<int64_t, RowUses> uses() {
-    for (int i = 0; i < (transient_.ranges().empty() ? 1 : 2); ++i)
+    std::map<int64_t, ByteSet> before;
+    do {
+      before = counted();
       for (const Chunk &chunk : stage_.chunks)
         add(chunk);
+    } while (carries_ && before != counted());
     for (const ScheduleStep &step : stage_.schedule)
       if (step.kind == ScheduleStep::Kind::send)
         uses_[step.ring].whole.add({0, stage_.rings[step.ring].bytes});
@@ -35,11 +38,19 @@ public:
   const ByteSet &transientProblems() const { return problems_; }
 
 private:
+  // Grows with each chunk that is added, until all is there.
+  std::map<int64_t, ByteSet> counted() const {
+    std::map<int64_t, ByteSet> all;
+    for (const auto &[ring, uses] : uses_)
+      all[ring] = uses.counted;
+    return all;
+  }
+
   void add(const Chunk &chunk) {
     ByteMap<bool> counted(stage_.addresses(), false); // bytes of transient memory that are counted now
     for (const Call &call : expandedCalls(chunk))
       if (isCopy(plan_.programs[call.program]))
-        carry(chunk, call, counted);
+        carries_ = true, carry(chunk, call, counted);
       else
         add(chunk, call, counted);
   }
@@ -91,8 +102,8 @@ private:
             rows.add(meeting(part, read));
         });
       else
-        for (ByteInterval range : uses_[ringOf(chunk, from)].counted.ranges())
-          rows.add(meeting(range, read));
+        forEachIn(uses_[ringOf(chunk, from)].counted, read,
+                  [&](ByteInterval range) { rows.add(meeting(range, read)); });
       if (isTransient(to, written))
         counted.set(written, false);
       for (ByteInterval range : rows.ranges()) {
@@ -105,6 +116,12 @@ private:
     }
   }
 
+  template <typename Visit> static void forEachIn(const ByteSet &bytes, ByteInterval range, const Visit &visit) {
+    const std::vector<ByteInterval> &all = bytes.ranges();
+    for (auto at = std::ranges::upper_bound(all, range.begin, {}, &ByteInterval::end);
+         at != all.end() && at->begin < range.end; ++at)
+      visit(*at);
+  }
   static int64_t ringOf(const Chunk &chunk, const Binding &at) { return at.slot < 0 ? -1 : chunk.slots[at.slot]; }
   static ByteInterval placed(const Binding &at, ByteInterval range) {
     return {at.offset + range.begin, at.offset + range.end};
@@ -118,6 +135,7 @@ private:
   const StagePlan &stage_;
   Flows &flows_;
   ByteSet transient_, problems_;
+  bool carries_ = false; // some call copies
   std::map<int64_t, RowUses> uses_;
 };
 

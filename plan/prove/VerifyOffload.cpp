@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 namespace mgc::plan {
@@ -38,13 +39,15 @@ public:
   }
 
   void check() {
+    std::set<int64_t> copied; // programs that were verified
     for (const Chunk &chunk : stage_.chunks)
       if (isUpdate_ = chunk.task == Task::update; isUpdate_)
         for (const Call &call : expandedCalls(chunk))
           run(call);
       else
         for (const Call &call : chunk.calls)
-          call_ = &call, verifyCopies(plan_.programs[call.program]);
+          if (const auto [program, isNew] = copied.insert(call.program); isNew)
+            call_ = &call, verifyCopies(plan_.programs[call.program]);
     call_ = nullptr, isUpdate_ = true;
     for (auto &[offset, part] : parts_)
       if (stage_.isOnHost(offset))
@@ -238,7 +241,7 @@ private:
 
   template <typename... Args> void report(fmt::format_string<Args...> format, Args &&...args) {
     problems_.add(
-        "stage {} {}: {}{}", index_, isUpdate_ ? "update" : "microbatch",
+        "stage {} {}: {}{}", index_, isUpdate_ ? "update" : "copies",
         call_ ? fmt::format("the call of '{}' for piece {} ", plan_.programs[call_->program].name, call_->instance)
               : "",
         fmt::format(format, std::forward<Args>(args)...));

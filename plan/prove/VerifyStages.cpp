@@ -223,10 +223,11 @@ static Checked verifySlots(Checks &checks, const StagePlan &stage, const Ring &r
                          ring.bytes))
     return std::nullopt;
   const Checked bytes = checkedAdd(checkedMultiply(ring.pitch(), slots - 1), ring.bytes);
-  const bool isInside =
-      violations.expect(fitsInside(ring.offset, bytes, stage.isOnHost(ring.offset) ? stage.addresses() : stage.bytes),
-                        place, "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes",
-                        slots, ring.bytes, ring.stride, ring.offset, stage.bytes);
+  const bool isOnHost = stage.isOnHost(ring.offset);
+  const bool isInside = violations.expect(
+      fitsInside(ring.offset, bytes, isOnHost ? stage.addresses() : stage.bytes), place,
+      "{} slots of {} bytes, {} apart from {} on, are not inside the {} of {} bytes", slots, ring.bytes, ring.stride,
+      ring.offset, isOnHost ? "host's allocation" : "allocation", isOnHost ? stage.hostBytes : stage.bytes);
   const int64_t width = leastElementBytes(checks.plan);
   violations.expect(ring.offset % width == 0 && ring.stride % width == 0, place,
                     "offset {} and stride {} must be multiples of {}", ring.offset, ring.stride, width);
@@ -291,16 +292,19 @@ private:
     const StagePlan &stage = checks_.plan.stages[stage_];
     const bool isOnHost = segmentsOnHost(program)[segment];
     const Ring *ring = slot == -1 ? nullptr : &stage.rings[chunk_.slots[slot]];
+    if (ring && !checks_.violations.expect(
+                    stage.isOnHost(ring->offset) == isOnHost, place,
+                    "segment {} of program '{}' is bound to slot {}, which is on the {}; expected "
+                    "memory of the {}",
+                    segment, program.name, slot, isOnHost ? "device" : "host", isOnHost ? "host" : "device"))
+      return;
     const int64_t first = isOnHost && !ring ? stage.bytes : 0;
-    const int64_t limit = ring       ? stage.isOnHost(ring->offset) == isOnHost ? ring->bytes : 0
-                          : isOnHost ? stage.hostBytes
-                                     : stage.bytes;
+    const int64_t limit = ring ? ring->bytes : isOnHost ? stage.hostBytes : stage.bytes;
     checks_.violations.expect(
         offset >= first && fitsInEach(offset - first, stride, iterations_, program.segmentBytes[segment], limit), place,
         "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of {}", segment, program.name,
         program.segmentBytes[segment], offset, limit,
-        isOnHost ? ring ? fmt::format("slot {} on the host", slot) : "the host's allocation"
-                 : fmt::format("slot {}", slot));
+        isOnHost && !ring ? "the host's allocation" : fmt::format("slot {}", slot));
     const bool isFrame = static_cast<int64_t>(segment) == program.frame; // workspaces are aligned in it
     const int64_t width = isFrame ? kAlignment : leastElementBytes(checks_.plan);
     checks_.violations.expect(offset % width == 0 && stride % width == 0, place,

@@ -4,11 +4,17 @@
 
 import collections
 import json
+import pathlib
 import re
+import shutil
+import sys
 
 import models
 from harness import assert_same_bits, main
 from models import DROPOUT, GLM4_MOE, GPT2, LLAMA, QWEN3, QWEN3_MOE
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "mutation"))
+import mutate  # noqa: E402
 
 FULL = "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
 UNIFORM = FULL.removesuffix(" 1")
@@ -193,11 +199,10 @@ def test_units_have_the_same_bits(session):
     cases = [(config, layout, of_unit) for config in (GPT2, LLAMA, QWEN3, GLM4_MOE) for layout in layouts for of_unit in (2, 3, 5)]
     for config, layout, of_unit in session.some(cases, 12):
         assert_same_whatever_is_saved(session, models.with_layers(config, 5), layout, [f"{UNIFORM} {of_unit}"])
-    for layout in ("--dp 2", "--tp 2 --pp 2 --dtype bf16", "--cp 2"):
+    for layout in session.some(("--dp 2", "--tp 2 --pp 2 --dtype bf16", "--cp 2"), 13):
         assert_same_whatever_is_saved(session, models.with_layers(GPT2 | DROPOUT, 5), f"{layout} --mbs 1", [f"{UNIFORM} 2"], valid=models.VALID * 2)
-    for config, flags in ((models.with_layers(QWEN3, 5), "--dp 2 --mbs 1 --freeze layers:0-1"), (models.with_layers(QWEN3, 5), "--mbs 2 --freeze embeddings,layers:2"),
-                          (models.with_layers(QWEN3, 5), "--dp 2 --mbs 1 --mtp-num-layers 1")):
-        assert_same_whatever_is_saved(session, config, flags, [f"{UNIFORM} 2"], weights="seed")
+    for flags in session.some(("--dp 2 --mbs 1 --freeze layers:0-1", "--mbs 2 --freeze embeddings,layers:2", "--dp 2 --mbs 1 --mtp-num-layers 1"), 14):
+        assert_same_whatever_is_saved(session, models.with_layers(QWEN3, 5), flags, [f"{UNIFORM} 2"], weights="seed")
 
 
 # An expert's choice is made once, and so is what adds to the loss: such layers are units by themselves.
@@ -219,6 +224,27 @@ def test_units_take_what_the_docs_say(session):
         assert bytes_of(plan, "transient") == (of_unit - 1) * standard * tokens, (of_unit, bytes_of(plan, "transient"), standard)
         whole = session.plan(models.with_layers(LLAMA, 8), f"--mbs 4 {FULL}")
         assert bytes_of(whole, "activations") - bytes_of(plan, "activations") == (8 - 8 // of_unit) * entering * tokens, of_unit
+
+
+# A part of a chunk begins with a layer that is recomputed, whose frame is moved over the gradient that the part before left.
+def test_frames_on_gradients_of_the_part_before(session):
+    layout = f"--dp 2 --overlap-grad-reduce --ddp-bucket-size 2000 --mbs 1 {UNIFORM} 2"
+    bundle = session.compile(models.with_layers(LLAMA, 6), layout, sequences=2)
+    document = mutate.read(bundle)
+    (stage,), programs = document["plan"]["stages"], document["plan"]["programs"]
+    frame = next(region["offset"] for region in stage["regions"] if region["kind"] == "frame")
+    chunk = next(chunk for chunk in stage["chunks"] if chunk["task"] == "backward")
+    moved = [(call, programs[call["program"]]["frame"]) for call in chunk["calls"] if programs[call["program"]]["name"] == "layer.forward"]
+    assert moved and any(step.get("firstCall", 0) > 0 for step in stage["schedule"])
+    for call, segment in moved:
+        before = call["segments"][segment]
+        call["segments"][segment] = {"slot": -1, "offset": frame}
+        edited = session.new_folder()
+        shutil.copytree(bundle, edited / "plan")
+        mutate.write(document, edited / "plan")
+        done = session.execute("mgc", "explain", edited / "plan")
+        assert done.returncode == 1 and "of the frame" in done.stderr, (done.returncode, done.stderr)
+        call["segments"][segment] = before
 
 
 def saved_by_layer(session, config, policy, layout=""):

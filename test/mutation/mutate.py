@@ -69,6 +69,8 @@ MODELS = {  # name: config.json, layout
                                                 "--offload-modules attn_norm,core_attn,mlp --gbs 8 --seq 8"),
     "gpt2-recomputed": (GPT2 | {"n_layer": 5}, "--dp 2 --zero 3 --recompute-granularity full --recompute-method uniform "
                                                "--recompute-num-layers 2 --gbs 4 --seq 8"),
+    "gpt2-parts": (GPT2 | {"n_layer": 5}, "--dp 2 --overlap-grad-reduce --ddp-bucket-size 2000 --recompute-granularity full "
+                                          "--recompute-method uniform --recompute-num-layers 2 --gbs 2 --seq 8"),
     "gpt2-gathered": (GPT2, "--pp 2 --cp 2 --dp 2 --zero 3 --no-reshard-after-forward --gbs 8 --seq 8"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "bart": (BART, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),

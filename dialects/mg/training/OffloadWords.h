@@ -9,7 +9,7 @@ namespace mgc {
 // A part of a layer whose saved inputs may be on the host. mg-grad says of each saved value of which it is (kOffloadAttr).
 struct OffloadModule {
   std::string_view name;
-  bool isRecomputed = false; // its input is made again, unless all is saved
+  bool isRecomputed = false; // its input is recomputed, unless all is saved
   std::string_view of = "";  // the module of kRecomputeModules that it is a part of; empty: every layer has it
 };
 

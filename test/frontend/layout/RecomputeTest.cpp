@@ -120,8 +120,8 @@ TEST(LayoutRecompute, RefusesContradictionsAsMegatronDoes) {
                            .recomputeGranularity = "full",
                            .recomputeMethod = "uniform",
                            .recomputeLayers = 2}),
-      "config.json: --recompute-num-layers 2 with --recompute-method uniform: schedule zb-h1 has a pass of its own "
-      "for gradients of weights, until which the layers of a unit would stay in memory that were made again\n"
+      "config.json: --recompute-num-layers 2 with --recompute-method uniform: schedule zb-h1 computes gradients of "
+      "weights in a pass of its own, until which recomputed layers of a unit would have to stay\n"
       "  possible: --recompute-num-layers 1 with it, --recompute-method block, or --schedule 1f1b");
   EXPECT_NE(suggestion(tinyGpt2(), {.recomputeGranularity = "full"}).find("--recompute-num-layers 1"),
             std::string::npos);
