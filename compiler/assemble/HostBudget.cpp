@@ -59,7 +59,7 @@ Status verifyHostMemory(const Decisions &decisions) {
       "{}{}, or less for a rank: more of --tp, --pp or, with data ranks, of --zero",
       most - decisions.stages.begin(), needed, needed - budget, budget, training.hostMemory, needed,
       fmt::format("{}{}", fraction > 0 ? fmt::format(", --optimizer-offload-fraction {}", fraction) : "",
-                  activations > 0 ? ", a smaller --activation-offload-fraction" : ""));
+                  activations > 0 ? ", fewer --offload-modules or layers (--activation-offload-fraction)" : ""));
 }
 
 } // namespace mgc

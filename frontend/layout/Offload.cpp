@@ -39,7 +39,7 @@ public:
     if (asked.offload == kOffloadAuto) { // with --memory it has been settled
       const std::string &offload = flagOf(&LayoutOptions::offload), &memory = flagOf(&LayoutOptions::memory);
       problems.add("{} auto without {}: less of it takes more time", offload, memory);
-      problems.hint("possible: {} 90% with it, or {}", memory, flagOf(&LayoutOptions::optimizerOffload));
+      problems.hint("possible: {} 90% with it, or {} instead of it", memory, flagOf(&LayoutOptions::optimizerOffload));
     }
     const bool ofOptimizer = asked.optimizerOffload.value_or(false),
                ofActivations = asked.activationOffload.value_or(false);
@@ -100,7 +100,7 @@ private:
 
   void resolveActivations() {
     const AnyOptionField field = &LayoutOptions::activationOffload, modules = &LayoutOptions::offloadModules;
-    refuseOnCpu(field, "--recompute-modules");
+    refuseOnCpu(field, "--recompute-activations");
     layout.activationOffload = asked.activationFraction.value_or(1);
     refuseFraction(layout.activationOffload, &LayoutOptions::activationFraction, field, "a chunk's layers");
     const std::vector<std::string> names = asked.offloadModules.value_or(std::vector<std::string>());

@@ -146,7 +146,8 @@ private:
       problems.add("{} {} with {} uniform: schedule {} computes gradients of weights in a pass of its own, until which "
                    "recomputed layers of a unit would have to stay",
                    layers, layout.recomputeLayers, method, layout.schedule);
-      problems.hint("possible: {} 1 with it, {} block, or {} 1f1b", layers, method, flagOf(&LayoutOptions::schedule));
+      problems.hint("possible: {} 1 with it, {} block, or {} {}", layers, method, flagOf(&LayoutOptions::schedule),
+                    layout.virtualStages > 1 ? "interleaved" : "1f1b");
     }
   }
 

@@ -313,7 +313,7 @@ private:
 
   // By segment: whether instructions take it as memory of the host (verifyPrograms: all alike).
   const std::vector<bool> &segmentsOnHost(const Program &program) {
-    const auto [known, isNew] = onHost_.try_emplace(&program, program.segments.size());
+    const auto [known, isNew] = onHost_.try_emplace(&program, program.segmentBytes.size());
     if (isNew)
       for (const Instruction &instruction : program.instructions)
         if (std::holds_alternative<HostCopy>(instruction.body)) {

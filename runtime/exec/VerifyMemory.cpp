@@ -56,8 +56,8 @@ std::string smallerPlan(const plan::Plan &plan) {
     });
   });
   if (plan.target != plan::Target::cpu) // on the host are optimizer states
-    return plan.zero == 0 && canShare ? "a smaller --optimizer-offload-fraction, --zero 1"
-                                      : "a smaller --optimizer-offload-fraction";
+    return plan.zero == 0 && canShare ? "less offloading, --zero 1"
+                                      : "a smaller --optimizer-offload-fraction or --activation-offload-fraction";
   const bool gathersOnce = std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
     return std::ranges::any_of(stage.buckets,
                                [](const plan::Bucket &bucket) { return bucket.has(plan::StateRole::gatheredValue); });

@@ -159,7 +159,7 @@ class Memory(unittest.TestCase):
         command = ["mgc", "compile", model_of(model, layers), *GPT.split(), *flags.split(), SWITCH, "--offload-modules", modules]
         run(*command, "--host-memory", needed, "-o", "fits")
         expect(1, [f"takes {needed} bytes of the host, 1 more than the {needed - 1} of --host-memory {needed - 1}", f"--host-memory {needed}",
-                   "a smaller --activation-offload-fraction"], *command, "--host-memory", needed - 1, "-o", "not")
+                   "fewer --offload-modules"], *command, "--host-memory", needed - 1, "-o", "not")
 
 
 class Measured(unittest.TestCase):
@@ -245,6 +245,11 @@ class RefusedPlans(unittest.TestCase):
             for turn in ring["turns"]:
                 turn["slots"] -= 1
         self.refuse("forward", change, "which do not hold them for this microbatch")
+
+    def test_no_segments(self):
+        def change(calls, programs, stage):
+            programs[calls[0]["program"]]["segments"] = []
+        self.refuse("forward", change, "found 0 segments and", "expected as many")
 
     def test_kernel_on_the_host(self):
         def change(calls, programs, stage):

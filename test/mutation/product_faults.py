@@ -91,6 +91,8 @@ FAULTS = [
     Fault("units-again", "the layers of a unit that are made again are those of full recomputation",
           "compiler/assemble/LayerPolicies.cpp",
           "chunk[i].recomputed = standard[i].block;", "chunk[i].recomputed = chunk[i].block;", "composition/recompute"),
+    Fault("sums-order", "a sum over rows has another order where its kernel stores something", "codegen/rows/loops/LoopLayout.cpp",
+          "rowChunk_ = kRowsOfSum;", "rowChunk_ = stores ? 2 : kRowsOfSum;", "e2e/recompute_bits"),
     Fault("units-size", "units have one layer too many", "compiler/assemble/LayerPolicies.cpp",
           "layers == layersOfUnit)", "layers == layersOfUnit + 1)", "composition/recompute"),
     Fault("copies-of-slots", "copies from slots of the host wait for what lies elsewhere at the same offset", "plan/cost/HostCopyTime.cpp",

@@ -9,6 +9,7 @@ namespace mgc::rowgen {
 
 using Kind = RowGraph::NodeKind;
 
+static constexpr int64_t kRowsOfSum = 4;
 static constexpr int64_t kFlatBlock = 1024; // columns per unit of the range of an elementwise kernel
 
 static bool hasNodeIndex(const std::vector<At> &at) {
@@ -59,10 +60,10 @@ size_t LoopLayout::countStreams() const {
   return count;
 }
 
-// As many columns as the registers hold sums of: 16 of 8 floats. The results are read and written once per rowChunk_
-// rows, and as many rows are read at once, by each operand: the hardware follows few such streams. Beside stores
-// registers are scarce and streams many; one row would be faster still there, but sums of thousands of rows one by one
-// lose digits.
+// As many columns as the registers hold sums of: 16 of 8 floats; fewer beside stores, where registers are scarce. The results
+// are read and written once per rowChunk_ rows, and as many rows are read at once, by each operand: the hardware follows
+// few such streams, and sums of thousands of rows one by one lose digits. A sum has the same order in every kernel that it
+// may be fused into: a policy of recomputation that changes a kernel changes no bit of its sums.
 void LoopLayout::chooseColumnBlocks() {
   using EffectKind = RowGraph::EffectKind;
   auto count = [&](EffectKind kind) {
@@ -70,7 +71,7 @@ void LoopLayout::chooseColumnBlocks() {
                          [&](const RowGraph::Effect &effect) { return effect.kind == kind; });
   };
   bool stores = count(EffectKind::store) > 0;
-  rowChunk_ = stores ? 2 : countStreams() == 1 ? 16 : 4;
+  rowChunk_ = kRowsOfSum;
   blockSize_ = std::min(kWidth * (stores ? 1 : count(EffectKind::sumOverRows) > 1 ? 2 : 4), innerSize());
 }
 

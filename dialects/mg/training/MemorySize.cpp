@@ -9,7 +9,7 @@
 namespace mgc {
 
 static constexpr std::string_view kPossible =
-    "possible: bytes (80GB, 22GiB, 512MiB), or a part of the device's memory (90%)";
+    "possible: bytes (80GB, 22GiB, 512MiB), or a part of what the machine has (90%)";
 
 Result<MemorySize> parseMemorySize(std::string_view text) {
   struct Unit {

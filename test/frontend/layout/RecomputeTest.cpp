@@ -42,7 +42,7 @@ TEST(LayoutRecompute, Full) {
 
 TEST(LayoutRecompute, Memory) {
   EXPECT_EQ(layout(tinyGpt2(), {.memory = "22GiB"}).memory, "22GiB");
-  const std::string possible = "\n  possible: bytes (80GB, 22GiB, 512MiB), or a part of the device's memory (90%)";
+  const std::string possible = "\n  possible: bytes (80GB, 22GiB, 512MiB), or a part of what the machine has (90%)";
   for (const auto &[text, why] :
        std::vector<std::pair<std::string, std::string>>{{"0", "0 is not from 1 byte to 4 EiB"},
                                                         {"-3", "-3 is not from 1 byte to 4 EiB"},
