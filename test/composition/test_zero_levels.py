@@ -22,11 +22,14 @@ def test_every_microbatch_counts_once(session):
 
 
 # Sums over data ranks come before those over microbatches, and behind those over other axes: with one microbatch, and nothing that is
-# pending over tp, they are the same sums.
+# pending over tp, they are the same sums. Norms are sums over slices, in an order of their own: they differ by their rounding.
 def test_levels_have_the_same_bits(session):
     for layout in ("--dp 2 --mbs 2", "--dp 2 --tp 2 --no-sp --mbs 2"):
-        runs = [session.train(LLAMA, f"{layout} --zero {zero}", flags="--clip-grad 0") for zero in (1, 2)]
-        assert_same_bits(*runs, layout)
+        one, two = (session.train(LLAMA, f"{layout} --zero {zero}", flags="--clip-grad 0") for zero in (1, 2))
+        for a, b in zip(one.log, two.log, strict=True):
+            assert a | {"grad_norm": 0} == b | {"grad_norm": 0} and abs(a["grad_norm"] / b["grad_norm"] - 1) < 2 ** -22, (layout, a, b)
+        for kind in ("gradients", "weights"):
+            assert all((getattr(two, kind)[name] == tensor).all() for name, tensor in getattr(one, kind).items()), (layout, kind)
 
 
 # Masters are never made of values again, at no level: else a hundred steps of bf16 would not have the bits of level 0, whose masters are
