@@ -26,30 +26,21 @@ std::vector<std::string> possibleTypes(const Supported &) {
 }
 std::vector<std::string> dispatchers(const Supported &) { return {"alltoall", "allgather"}; }
 std::vector<std::string> orders(const Supported &) { return {"zigzag", "contiguous"}; }
-std::vector<std::string> scheduleNames(const Supported &supported) {
+template <typename Rows> std::vector<std::string> namesOf(const Rows &rows) {
   std::vector<std::string> names;
-  for (const ScheduleInfo &row : supported.schedules)
-    names.push_back(row.name);
+  for (const auto &row : rows)
+    names.emplace_back(row.name);
   return names;
 }
-std::vector<std::string> machineNames(const Supported &supported) {
-  std::vector<std::string> names;
-  for (const MachineInfo &machine : supported.machines)
-    names.push_back(machine.name);
-  return names;
-}
+std::vector<std::string> scheduleNames(const Supported &supported) { return namesOf(supported.schedules); }
+std::vector<std::string> machineNames(const Supported &supported) { return namesOf(supported.machines); }
 std::vector<std::string> dtypes(const Supported &supported) { return supported.dtypes; }
 std::vector<std::string> outerStrategies(const Supported &) { return {"no_shard", std::string(kShardsOuter)}; }
 template <typename Word> std::vector<std::string> wordsOf() {
   return {plan::enumNames<Word>.begin(), plan::enumNames<Word>.end()};
 }
 std::vector<std::string> offloads(const Supported &) { return {std::string(kOffloadGiven), std::string(kOffloadAuto)}; }
-std::vector<std::string> offloadModules(const Supported &) {
-  std::vector<std::string> names;
-  for (const OffloadModule &module : kOffloadModules)
-    names.emplace_back(module.name);
-  return names;
-}
+std::vector<std::string> offloadModules(const Supported &) { return namesOf(kOffloadModules); }
 std::vector<std::string> granularities(const Supported &) { return {"selective", "full"}; }
 std::vector<std::string> methods(const Supported &) { return wordsOf<RecomputeMethod>(); }
 std::vector<std::string> modules(const Supported &) { return recomputeModuleNames(); }
@@ -58,12 +49,7 @@ std::vector<std::string> optimizerNames(const Supported &) {
   names.emplace_back(kAdam);
   return names;
 }
-std::vector<std::string> targetNames(const Supported &supported) {
-  std::vector<std::string> names;
-  for (const TargetInfo &target : supported.targets)
-    names.push_back(target.name);
-  return names;
-}
+std::vector<std::string> targetNames(const Supported &supported) { return namesOf(supported.targets); }
 
 std::vector<LayoutOption> makeOptions() {
   using Options = LayoutOptions;

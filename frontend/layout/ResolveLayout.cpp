@@ -522,7 +522,6 @@ void LayoutResolver::resolveFrozen() {
     layout.freeze = freezeText(*given(&LayoutOptions::freeze));
 }
 
-// Nothing is said of it unless something is asked for.
 void LayoutResolver::resolveOffloading() {
   if (flags.offload || defaults.offload)
     word(&LayoutOptions::offload);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 using namespace mgc;
 using namespace mgc::plan;
@@ -154,31 +155,73 @@ std::vector<double> sharesOf(std::vector<double> work) {
 // "layer.full.forward" is of the block layer.
 std::string blockOf(const Program &program) { return program.name.substr(0, program.name.find('.')); }
 
+using Layers = std::map<std::pair<std::string, int64_t>, LayerPolicy>; // by block and layer
+
+bool isForward(const Program &program) { return program.name.ends_with(".forward"); }
+bool isHostCopy(const Program &program) {
+  return !program.instructions.empty() && std::holds_alternative<HostCopy>(program.instructions.front().body);
+}
+
+// A copy behind the forward of a layer is of what it saves.
+void addOffloaded(const Plan &plan, const Chunk &chunk, Layers &layers) {
+  Layers::iterator before = layers.end();
+  for (const Call &call : expandedCalls(chunk)) {
+    const Program &program = plan.programs[call.program];
+    if (isHostCopy(program) && before != layers.end())
+      before->second.isOffloaded = true;
+    else if (const auto layer = layers.find({blockOf(program), call.instance}); layer != layers.end())
+      before = layer;
+  }
+}
+
+// Forwards in a backward recompute: with the backward behind them they are a unit.
+void addUnits(const Plan &plan, const Chunk &chunk, Layers &layers) {
+  std::vector<LayerPolicy *> unit;
+  for (const Call &call : expandedCalls(chunk)) {
+    const Program &program = plan.programs[call.program];
+    const auto layer = layers.find({blockOf(program), call.instance});
+    if (layer == layers.end())
+      continue;
+    unit.push_back(&layer->second);
+    if (isForward(program))
+      continue;
+    for (LayerPolicy *member : unit)
+      member->unit = std::max(member->unit, int64_t(unit.size()));
+    unit.clear();
+  }
+}
+
 // By the calls of the stage's microbatches, in ascending order of layers: those of forward say what a layer keeps, where backward
 // recomputes what another policy saves. A loss has no forward.
 std::vector<LayerPolicy> policiesOf(const Plan &plan, const StagePlan &stage) {
-  std::map<std::string, std::map<int64_t, std::string>> policies; // by block and layer
-  std::map<std::string, bool> hasOther;
+  Layers layers;
   for (Task task : kBlockTasks) // forward is the first
     for (const Chunk &chunk : stage.chunks)
       if (chunk.task == task)
-        for (const Call &call : expandedCalls(chunk)) {
-          const Program &program = plan.programs[call.program];
-          const auto &[layer, isNew] = policies[blockOf(program)].try_emplace(call.instance, program.policy);
-          hasOther[blockOf(program)] |= !layer->second.empty();
-        }
+        for (const Call &call : expandedCalls(chunk))
+          if (const Program &program = plan.programs[call.program]; !isHostCopy(program))
+            layers.try_emplace({blockOf(program), call.instance},
+                               LayerPolicy{.block = blockOf(program), .policy = program.policy});
+  for (const Chunk &chunk : stage.chunks)
+    if (chunk.task == Task::forward)
+      addOffloaded(plan, chunk, layers);
+    else if (chunk.task == Task::backward)
+      addUnits(plan, chunk, layers);
+  std::set<std::string> told; // blocks
+  for (const auto &[layer, policy] : layers)
+    if (!policy.policy.empty() || policy.isOffloaded)
+      told.insert(layer.first);
   std::vector<LayerPolicy> out;
-  for (const auto &[block, layers] : policies)
-    for (const auto &[layer, policy] : layers)
-      if (!hasOther[block])
-        break;
-      else if (!out.empty() && out.back().block == block && out.back().policy == policy &&
-               out.back().layers.back().end == layer)
-        ++out.back().layers.back().end;
-      else if (!out.empty() && out.back().block == block && out.back().policy == policy)
-        out.back().layers.push_back({layer, layer + 1});
-      else
-        out.push_back({block, policy, {{layer, layer + 1}}});
+  for (const auto &[layer, policy] : layers) {
+    if (!told.contains(layer.first))
+      continue;
+    if (out.empty() || !out.back().isLike(policy))
+      out.push_back(policy);
+    std::vector<LayerRange> &ranges = out.back().layers;
+    if (ranges.empty() || ranges.back().end != layer.second)
+      ranges.push_back({layer.second, layer.second});
+    ++ranges.back().end;
+  }
   return out;
 }
 

@@ -4,6 +4,8 @@
 
 #include "plan/Plan.h"
 
+#include <tuple>
+
 namespace mgc::cost {
 
 // Data that one rank sends in one training step for equal operations over equal axes: bytesSent of plan/instructions/Work.h; send: the
@@ -25,7 +27,13 @@ struct LayerRange {
 // Layers of a block that have a policy of recomputation.
 struct LayerPolicy {
   std::string block, policy; // "layer"; plan::Program::policy
+  int64_t unit = 1;          // layers that are recomputed together
+  bool isOffloaded = false;  // some of what they save is on the host
   std::vector<LayerRange> layers;
+  bool isLike(const LayerPolicy &other) const {
+    return std::tie(block, policy, unit, isOffloaded) ==
+           std::tie(other.block, other.policy, other.unit, other.isOffloaded);
+  }
 };
 
 struct StageFacts {

@@ -134,7 +134,7 @@ def explained(session, config, layout):
     """{layer: stage} of the layers that mgc explain says are recomputed whole, in its text and in its facts."""
     plan = session.compile(config, layout)
     text, facts = (session.execute("mgc", "explain", plan, *form).stdout for form in ((), ("--json",)))
-    told = {layer: int(stage) for stage, ranges in re.findall(r"^  stage (\d+): layer ([^:]*): full$", text, re.M)
+    told = {layer: int(stage) for stage, ranges in re.findall(r"^  stage (\d+): layer ([^:]*): full", text, re.M)
             for begin, last in re.findall(r"(\d+)(?: to (\d+))?", ranges) for layer in range(int(begin), int(last or begin) + 1)}
     full = {layer: number for number, stage in enumerate(json.loads(facts)["stages"]) for row in stage["recompute"] if row["policy"] == "full"
             for begin, end in row["layers"] for layer in range(begin, end)}
@@ -152,6 +152,8 @@ def test_explain_lists_the_layers(session):
             wanted = {layer: stage for (begin, stage), end in zip(chunks, ends, strict=True) for layer in range(begin, min(end, begin + count))}
             told, full = explained(session, config, f"{layout} --mbs 1 {policy}")
             assert told == full == wanted, (layout, policy, told, full, wanted)
+    text = session.execute("mgc", "explain", session.compile(config, f"--mbs 1 {UNIFORM} 3")).stdout
+    assert "  stage 0: layer 0 to 5: full, in units of 3\n  stage 0: layer 6 to 7: full, in units of 2\n" in text, text
         told, full = explained(session, config, f"{layout} --mbs 1 {UNIFORM} 3") if "zb" not in layout and "dual" not in layout else (wanted, wanted)
         assert told == full == wanted, (layout, told, full)
 

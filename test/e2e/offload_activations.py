@@ -145,6 +145,7 @@ class Memory(unittest.TestCase):
         copies = [call["instance"] for chunk in document["stages"][0]["chunks"] for call in chunk["calls"]
                   if document["programs"][call["program"]]["name"] == "activations.copy_out"]
         self.assertEqual(copies, [0])
+        self.assertIn("  stage 0: layer 0: standard, values on the host\n  stage 0: layer 1 to 5: standard\n", run("mgc", "explain", "fraction").stdout)
 
     def test_more_microbatches_in_flight(self):
         """The device keeps of a stage what it keeps of one microbatch, and the host has the rest in slots of its own."""

@@ -172,16 +172,18 @@ std::string cutText(const plan::PlanBudget &budget) {
                          : fmt::format("up to {:.1f} % less", 100 * (1 - budget.leastSeconds / budget.seconds)));
 }
 
-// Layers by what they recompute, where some have another policy than the standard one; equal stages have one line.
+// Layers by what they recompute and what is on the host, where some have another policy than the standard one or values there.
 std::string recomputeText(const plan::Plan &plan, const std::vector<StageFacts> &stages) {
   std::string text;
   for (size_t stage = 0; stage < stages.size(); ++stage)
     for (const cost::LayerPolicy &layers : stages[stage].policies)
-      text += fmt::format("  stage {}: {} {}: {}\n", stage, layers.block, layersText(layers.layers),
-                          layers.policy.empty() ? "standard" : layers.policy);
+      text += fmt::format("  stage {}: {} {}: {}{}{}\n", stage, layers.block, layersText(layers.layers),
+                          layers.policy.empty() ? "standard" : layers.policy,
+                          layers.unit > 1 ? fmt::format(", in units of {}", layers.unit) : "",
+                          layers.isOffloaded ? ", values on the host" : "");
   if (const std::string cut = cutText(plan.budget); !cut.empty())
     text += "  " + cut + "\n";
-  return text.empty() ? "" : "\nrecomputed in backward (docs/memory.md)\n" + text;
+  return text.empty() ? "" : "\nsaved and recomputed (docs/memory.md)\n" + text;
 }
 
 // "+1.50 ms"; changes of less than a nanosecond are none.

@@ -46,7 +46,11 @@ Json jsonOf(const StageFacts &stage, const StageTime &time) {
                        {"bytes", one.bytes}});
   Json policies = Json::array();
   for (const LayerPolicy &layers : stage.policies)
-    policies.push_back({{"block", layers.block}, {"policy", layers.policy}, {"layers", jsonOf(layers.layers)}});
+    policies.push_back({{"block", layers.block},
+                        {"policy", layers.policy},
+                        {"unit", layers.unit},
+                        {"offloaded", layers.isOffloaded},
+                        {"layers", jsonOf(layers.layers)}});
   return {{"layers", jsonOf(stage.layers)},
           {"recompute", policies},
           {"encoder_layers", jsonOf(stage.encoderLayers)},
