@@ -367,7 +367,7 @@ FAULTS = [
           "        operand.set(drop->getOperand(0));\n",
           "composition/recompute"),
     Fault("recompute-listed", "layers of another virtual stage are not said to be recomputed", "plan/cost/PlanFacts.cpp",
-          "out.back().layers.back().end == layer", "out.back().layers.back().end <= layer", "composition/recompute"),
+          "ranges.back().end != layer.second)", "ranges.back().end > layer.second)", "composition/recompute"),
     Fault("budget-peak", "a plan that takes exactly the budget is not chosen", "compiler/assemble/budget/Budget.cpp",
           "capacity - stage.bytes - frames.bytes()", "capacity - stage.bytes - frames.bytes() - 1",
           "composition/memory_budget"),
