@@ -131,6 +131,12 @@ bool isOfUnit(const StagePlan &stage, const Call &call) {
   return units > 0 && frames <= 1;
 }
 
+bool hasHostCopies(const Program &program) {
+  return std::ranges::any_of(program.instructions, [](const Instruction &instruction) {
+    return std::holds_alternative<HostCopy>(instruction.body);
+  });
+}
+
 int64_t leastElementBytes(const Plan &plan) {
   return std::min(sizeInBytes(plan.dtype), sizeInBytes(plan.gradientType));
 }

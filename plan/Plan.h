@@ -151,6 +151,9 @@ bool isFrozen(const Plan &plan, const Parameter &parameter);
 // microbatch.
 bool isOfUnit(const StagePlan &stage, const Call &call);
 
+// Whether the program has copies between host and device. Such a program has nothing else (prove/VerifyOffload.h).
+bool hasHostCopies(const Program &program);
+
 // Numbers in kResults of the terms of the loss that some task of a microbatch adds to, ascending.
 std::vector<size_t> lossTermsOf(const Plan &plan);
 

@@ -17,10 +17,12 @@ int64_t kind(BufferKind buffer) { return int64_t(buffer); }
 // Aligned offsets of values laid side by side, then the end of the last: what a message of them carries.
 class OffsetGroup {
 public:
-  void add(int64_t bytes) {
+  int64_t add(int64_t bytes) { // returns where it lies
     offsets_.push_back(plan::aligned(end_));
     end_ = offsets_.back() + bytes;
+    return offsets_.back();
   }
+  int64_t end() const { return end_; }
   std::vector<int64_t> finish() {
     offsets_.push_back(end_);
     return std::move(offsets_);
@@ -77,36 +79,25 @@ ChunkLayout::BlockOffsets ChunkLayout::offsetsFor(const ModelBlock &block, bool 
                           {},
                           resultOffsets(block.input, Res::split)};
   OffsetGroup saved, moved;
-  std::vector<int64_t> movedSizes;
   const auto move = [&](int64_t bytes) {
-    moved.add(bytes);
-    movedSizes.push_back(bytes);
+    offsets.moved.emplace_back(moved.add(bytes), bytes);
+    return offsets.moved.back().first;
   };
-  const std::vector<int64_t> results = block.forward.resultsOf(Res::saved);
-  for (int64_t i : results)
-    if (const BlockFunction::Result &result = block.forward.results[i];
-        isOffloaded && !isFirst && result.offloaded && result.activation >= 0 && block.activations.size() == 1)
-      offsets.entersMoved = true;
+  std::vector<BlockFunction::Result> results;
+  llvm::copy_if(block.forward.results, std::back_inserter(results),
+                [](const BlockFunction::Result &result) { return result.kind == Res::saved; });
+  offsets.entersMoved =
+      isOffloaded && !isFirst && block.activations.size() == 1 &&
+      llvm::any_of(results, [](const auto &result) { return result.offloaded && result.activation >= 0; });
   if (offsets.entersMoved)
     move(offsets.in.back());
-  std::vector<size_t> movedResults; // by index of saved
-  for (auto [index, i] : llvm::enumerate(results)) {
-    const BlockFunction::Result &result = block.forward.results[i];
-    const int64_t bytes = result.activation >= 0 ? 0 : bytesOf(block.forward.resultType(i));
+  for (auto [result, number] : llvm::zip(results, block.forward.resultsOf(Res::saved))) {
+    const int64_t bytes = result.activation >= 0 ? 0 : bytesOf(block.forward.resultType(number));
     offsets.isMoved.push_back(isOffloaded && result.offloaded && result.activation < 0);
-    saved.add(offsets.isMoved.back() ? 0 : bytes);
-    if (offsets.isMoved.back()) {
-      movedResults.push_back(index);
-      move(bytes);
-    }
+    offsets.saved.push_back(offsets.isMoved.back() ? move(bytes) : saved.add(bytes));
   }
-  offsets.saved = saved.finish();
-  const std::vector<int64_t> movedOffsets = moved.finish();
-  for (auto [i, bytes] : llvm::enumerate(movedSizes))
-    offsets.moved.emplace_back(movedOffsets[i], bytes);
-  for (auto [i, index] : llvm::enumerate(movedResults))
-    offsets.saved[index] = movedOffsets[i + size_t(offsets.entersMoved)];
-  offsets.movedBytes = movedOffsets.back();
+  offsets.saved.push_back(saved.end());
+  offsets.movedBytes = moved.end();
   return offsets;
 }
 

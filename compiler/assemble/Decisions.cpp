@@ -94,10 +94,6 @@ Result<schedule::Problem> readProblem(const Decisions &decisions, const ProgramD
   MGC_ASSIGN(row, schedule::rowOf(problem));
   if (row.splitBackward != training.splitBackward)
     return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule, row.splitBackward);
-  if (row.splitBackward && training.recomputeMethod == RecomputeMethod::uniform && training.recomputeLayers > 1)
-    return errorf("schedule '{}' splits backward, and a unit of several layers has it in one; expected "
-                  "recompute_num_layers = 1 in mg.training",
-                  problem.schedule);
   if (row.byTime)
     MGC_TRY(addTimes(module, stages, programs, problem));
   if (row.byTime) // planned once

@@ -64,11 +64,10 @@ void HostCopyPrograms::add(StageOp stage, const std::vector<ChunkLayout> &chunks
     for (plan::Task task : plan::kBlockTasks)
       for (const ChunkLayout::Call &call : chunk.callsOf(task))
         if (const std::vector<ChunkLayout::Moved> moved = chunk.movedOf(call); !moved.empty()) {
-          const Direction direction = task == plan::Task::forward ? Direction::out : Direction::in;
           std::vector<std::string> names;
           for (size_t i = 0; i < moved.size(); ++i)
             names.push_back(fmt::format("value{}", i));
-          add(kActivations, direction, names, sizesOf(moved), programs);
+          add(kActivations, directionOf(task), names, sizesOf(moved), programs);
         }
 }
 

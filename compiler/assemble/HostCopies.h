@@ -22,13 +22,15 @@ PieceSizes sizesOf(PiecesOp pieces);
 class HostCopyPrograms {
 public:
   using Direction = plan::HostCopy::Direction;
+  // Forwards bring what they save to the host, the other tasks read it from there.
+  static Direction directionOf(plan::Task task) { return task == plan::Task::forward ? Direction::out : Direction::in; }
   // Appends the programs of the stage that are not there yet.
   void add(StageOp stage, const std::vector<ChunkLayout> &chunks, std::vector<AssembledProgram> &programs);
   int64_t ofUpdate(Direction direction, const std::vector<int64_t> &bytes) const {
     return programs_.at({kUpdate, direction, bytes});
   }
-  int64_t ofActivations(Direction direction, const std::vector<ChunkLayout::Moved> &moved) const {
-    return programs_.at({kActivations, direction, sizesOf(moved)});
+  int64_t ofActivations(plan::Task task, const std::vector<ChunkLayout::Moved> &moved) const {
+    return programs_.at({kActivations, directionOf(task), sizesOf(moved)});
   }
 
 private:

@@ -242,11 +242,14 @@ private:
       const plan::State &state = *bucket.stateNamed(name);
       const plan::Binding host = {-1, state.hostOffset + piece.firstElement() * plan::sizeInBytes(state.type)},
                           device = {-1, stagedAt(piece, name)};
-      const bool isIn = direction == plan::HostCopy::Direction::in;
-      call.segments.push_back(isIn ? host : device);
-      call.segments.push_back(isIn ? device : host);
+      addCopy(call, direction, host, device);
     }
     return call;
+  }
+  static void addCopy(plan::Call &call, plan::HostCopy::Direction direction, plan::Binding host, plan::Binding device) {
+    const bool isIn = direction == plan::HostCopy::Direction::in;
+    call.segments.push_back(isIn ? host : device);
+    call.segments.push_back(isIn ? device : host);
   }
 
   plan::Call updateOf(const Piece &piece) {
@@ -418,17 +421,14 @@ private:
   }
   // Between the staged buffer of the instance and its place on the host.
   plan::Call copiesOf(const Caller &caller, const std::vector<ChunkLayout::Moved> &all) {
-    using Direction = plan::HostCopy::Direction;
-    const bool isIn = caller.call.task != plan::Task::forward;
+    const plan::Task task = caller.call.task;
     const int64_t slot = slotOf(caller, schedule::BufferKind::offloaded);
     plan::Call call;
-    call.program = context_.hostCopies.ofActivations(isIn ? Direction::in : Direction::out, all);
+    call.program = context_.hostCopies.ofActivations(task, all);
     call.instance = instanceOf(caller).number;
-    for (const ChunkLayout::Moved &moved : all) {
-      const plan::Binding host = {slot, moved.host}, device = {-1, memory_.stagedOf(caller.call.task) + moved.staged};
-      call.segments.push_back(isIn ? host : device);
-      call.segments.push_back(isIn ? device : host);
-    }
+    for (const ChunkLayout::Moved &moved : all)
+      addCopy(call, HostCopyPrograms::directionOf(task), {slot, moved.host},
+              {-1, memory_.stagedOf(task) + moved.staged});
     return call;
   }
   bool isSecondGradient(const Caller &caller) const { return memory_.isSecondGradient(caller.call.instance); }

@@ -60,7 +60,7 @@ LogicalResult verifyBatch(ModuleOp module, const Numbers &numbers) {
 }
 
 // Combinations that mgc compile refuses before it writes them.
-LogicalResult verifyOffload(ModuleOp module, const TrainingSettings &training) {
+LogicalResult verifySaved(ModuleOp module, const TrainingSettings &training) {
   const auto error = [&] { return module.emitError() << kTrainingAttr << ": "; };
   if (!(training.activationOffload >= 0 && training.activationOffload <= 1))
     return error() << "activation_offload_fraction = " << fmt::format("{}", training.activationOffload)
@@ -72,6 +72,9 @@ LogicalResult verifyOffload(ModuleOp module, const TrainingSettings &training) {
                                     fmt::join(std::views::transform(kOffloadModules, &OffloadModule::name), ", "));
   const bool hasUnits = training.recompute == RecomputeGranularity::full &&
                         training.recomputeMethod == RecomputeMethod::uniform && training.recomputeLayers > 1;
+  if (hasUnits && training.splitBackward)
+    return error() << "split_backward with units of several layers, whose backward is one; expected "
+                      "recompute_num_layers = 1";
   if (training.activationOffload > 0 && (hasUnits || !training.memory.empty()))
     return error() << "activation_offload_fraction with "
                    << (hasUnits ? "units of several layers: expected recompute_num_layers = 1"
@@ -118,7 +121,7 @@ LogicalResult verifyColumns(func::FuncOp function, const Numbers &numbers) {
 
 LogicalResult mgc::verifyTrainingNumbers(ModuleOp module) {
   const Numbers numbers(module);
-  if (failed(verifyBatch(module, numbers)) || failed(verifyOffload(module, numbers.training)))
+  if (failed(verifyBatch(module, numbers)) || failed(verifySaved(module, numbers.training)))
     return failure();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kBlockAttr) && !function->hasAttr(kPassAttr))

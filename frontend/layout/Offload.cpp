@@ -133,8 +133,7 @@ private:
       problems.add("{} {}: the model has no such layers", flagOf(modules), name);
       problems.hint("possible with this model: {}", fmt::join(modulesOf(model), ", "));
     } else if (row->isRecomputed && asked.recompute.value_or(true)) {
-      layout.warnings.push_back(fmt::format("{} {} does nothing here: it is recomputed anyway, unless {} is given",
-                                            flagOf(modules), name, optionOf(&LayoutOptions::recompute).negation()));
+      layout.warnings.push_back(alwaysRecomputed(flagOf(modules), name));
     }
     if (std::ranges::find(layout.offloadModules, name) == layout.offloadModules.end())
       layout.offloadModules.push_back(name);

@@ -162,9 +162,7 @@ private:
         problems.add("{} {}: the model has no {}", flagOf(&LayoutOptions::recomputeModules), name, row->needs);
         problems.hint("possible with this model: {}", listOf(modulesOf(model)));
       } else if (row->isAlways) {
-        layout.warnings.push_back(fmt::format("{} {} does nothing here: it is recomputed anyway, unless {} is given",
-                                              flagOf(&LayoutOptions::recomputeModules), name,
-                                              optionOf(&LayoutOptions::recompute).negation()));
+        layout.warnings.push_back(alwaysRecomputed(flagOf(&LayoutOptions::recomputeModules), name));
       } else {
         layout.recomputeModules.push_back(name);
       }
@@ -214,6 +212,11 @@ void setNearestRecompute(const ModelDescription &model, LayoutOptions &options) 
     const bool isSplit = options.schedule && options.recomputeMethod == "uniform"; // it may be
     options.recomputeLayers = isSplit ? 1 : options.recomputeLayers.value_or(1);
   }
+}
+
+std::string alwaysRecomputed(std::string_view flag, std::string_view module) {
+  return fmt::format("{} {} does nothing here: it is recomputed anyway, unless {} is given", flag, module,
+                     optionOf(&LayoutOptions::recompute).negation());
 }
 
 std::vector<std::string> recomputeModuleNames() {

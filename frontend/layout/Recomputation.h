@@ -12,6 +12,8 @@ void resolveRecompute(const ModelDescription &model, const LayoutOptions &asked,
 // Drops options that contradict others, or are of modules that the model has none of.
 void setNearestRecompute(const ModelDescription &model, LayoutOptions &options);
 
+// "--recompute-modules layernorm does nothing here: ..", of a module whose values are recomputed unless all are saved.
+std::string alwaysRecomputed(std::string_view flag, std::string_view module);
 // Whether some layer has the module, a name in kRecomputeModules.
 bool hasRecomputeModule(const ModelDescription &model, std::string_view name);
 // Modules that --recompute-modules knows.

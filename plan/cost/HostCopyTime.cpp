@@ -39,12 +39,6 @@ private:
   plan::ByteMap<double> copied_{std::numeric_limits<int64_t>::max(), 0}; // when the last copy of the bytes is done
 };
 
-bool hasHostCopies(const plan::Program &program) {
-  return std::ranges::any_of(program.instructions, [](const plan::Instruction &instruction) {
-    return std::holds_alternative<plan::HostCopy>(instruction.body);
-  });
-}
-
 } // namespace
 
 HostCopyTime hostCopyTime(const Cluster &cluster, const plan::Plan &plan, const plan::StagePlan &stage,

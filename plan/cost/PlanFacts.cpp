@@ -158,16 +158,13 @@ std::string blockOf(const Program &program) { return program.name.substr(0, prog
 using Layers = std::map<std::pair<std::string, int64_t>, LayerPolicy>; // by block and layer
 
 bool isForward(const Program &program) { return program.name.ends_with(".forward"); }
-bool isHostCopy(const Program &program) {
-  return !program.instructions.empty() && std::holds_alternative<HostCopy>(program.instructions.front().body);
-}
 
 // A copy behind the forward of a layer is of what it saves.
 void addOffloaded(const Plan &plan, const Chunk &chunk, Layers &layers) {
   Layers::iterator before = layers.end();
   for (const Call &call : expandedCalls(chunk)) {
     const Program &program = plan.programs[call.program];
-    if (isHostCopy(program) && before != layers.end())
+    if (hasHostCopies(program) && before != layers.end())
       before->second.isOffloaded = true;
     else if (const auto layer = layers.find({blockOf(program), call.instance}); layer != layers.end())
       before = layer;
@@ -199,7 +196,7 @@ std::vector<LayerPolicy> policiesOf(const Plan &plan, const StagePlan &stage) {
     for (const Chunk &chunk : stage.chunks)
       if (chunk.task == task)
         for (const Call &call : expandedCalls(chunk))
-          if (const Program &program = plan.programs[call.program]; !isHostCopy(program))
+          if (const Program &program = plan.programs[call.program]; !hasHostCopies(program))
             layers.try_emplace({blockOf(program), call.instance},
                                LayerPolicy{.block = blockOf(program), .policy = program.policy});
   for (const Chunk &chunk : stage.chunks)

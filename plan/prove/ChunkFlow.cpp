@@ -32,7 +32,7 @@ public:
         allocation_.forEach(range, [](ByteInterval, int64_t) {});
   }
 
-  // before: transient memory behind the calls before `first`; null: they are followed again.
+  // before: transient memory behind the calls before `first`; null: they were not followed, as where parts come in another order.
   ChunkFlow build(int64_t first, int64_t end, const TransientMemory *before) {
     first_ = first;
     if (before)
@@ -44,8 +44,6 @@ public:
     forEachRun(chunk_.calls.size(), chunk_.repeats, [&](int64_t call, int64_t iteration) {
       if (number >= first && number < end)
         run(inIteration(chunk_.calls[call], iteration), number);
-      else if (number < first && !before && !transient_.bytes().ranges().empty())
-        replayTransient(inIteration(chunk_.calls[call], iteration), number);
       ++number;
     });
     for (size_t i = 0; i < slots_.size(); ++i)
@@ -189,19 +187,6 @@ private:
             if (frame_.meets(placed(call.segments[i], range)))
               return true;
     return false;
-  }
-  // Notes what calls of an earlier part of the run have made and read.
-  void replayTransient(const Call &call, int64_t number) {
-    const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
-    const auto forEach = [&](ByteSet SegmentFlow::*bytes, const auto &visit) {
-      for (size_t i = 0; i < flow.segments.size(); ++i)
-        if (call.segments[i].slot < 0)
-          for (ByteInterval range : (flow.segments[i].*bytes).ranges())
-            if (const ByteInterval at = placed(call.segments[i], range); transient_.bytes().contains(at))
-              visit(at);
-    };
-    forEach(&SegmentFlow::reads, [&](ByteInterval at) { transient_.read(at, 0); });
-    forEach(&SegmentFlow::writes, [&](ByteInterval at) { transient_.write(at, number); });
   }
   void readTransient(ByteInterval at, const Program &program, int64_t number) {
     out_.frame.add(at);

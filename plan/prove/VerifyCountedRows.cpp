@@ -49,16 +49,10 @@ private:
   void add(const Chunk &chunk) {
     ByteMap<bool> counted(stage_.addresses(), false); // bytes of transient memory that are counted now
     for (const Call &call : expandedCalls(chunk))
-      if (isCopy(plan_.programs[call.program]))
+      if (hasHostCopies(plan_.programs[call.program]))
         carries_ = true, carry(chunk, call, counted);
       else
         add(chunk, call, counted);
-  }
-
-  static bool isCopy(const Program &program) {
-    return !program.instructions.empty() && std::ranges::all_of(program.instructions, [](const Instruction &one) {
-      return std::holds_alternative<HostCopy>(one.body);
-    });
   }
 
   void add(const Chunk &chunk, const Call &call, ByteMap<bool> &counted) {
@@ -90,11 +84,13 @@ private:
   // A copy reads no rows: what is counted at its source is so at its destination.
   void carry(const Chunk &chunk, const Call &call, ByteMap<bool> &counted) {
     for (const Instruction &instruction : plan_.programs[call.program].instructions) {
-      const int64_t bytes = std::get<HostCopy>(instruction.body).bytes;
+      const auto *copy = std::get_if<HostCopy>(&instruction.body);
+      if (!copy) // refused
+        continue;
       const Operand &source = instruction.operands[0], &target = instruction.operands[1];
       const Binding &from = call.segments[source.segment], &to = call.segments[target.segment];
-      const ByteInterval read = placed(from, {source.offset, source.offset + bytes}),
-                         written = placed(to, {target.offset, target.offset + bytes});
+      const ByteInterval read = placed(from, {source.offset, source.offset + copy->bytes}),
+                         written = placed(to, {target.offset, target.offset + copy->bytes});
       ByteSet rows;
       if (isTransient(from, read))
         counted.peek(read, [&](ByteInterval part, bool isCounted) {

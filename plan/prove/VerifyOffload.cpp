@@ -164,12 +164,11 @@ private:
 
   // A program of copies has nothing else, and they are of whole segments: then what is proved of calls holds for their bytes.
   void verifyCopies(const Program &program) {
-    const auto isCopy = [](const Instruction &instruction) {
-      return std::holds_alternative<HostCopy>(instruction.body);
-    };
-    if (std::ranges::none_of(program.instructions, isCopy))
+    if (!hasHostCopies(program))
       return;
-    if (!std::ranges::all_of(program.instructions, isCopy))
+    if (!std::ranges::all_of(program.instructions, [](const Instruction &instruction) {
+          return std::holds_alternative<HostCopy>(instruction.body);
+        }))
       report("has other instructions beside copies between host and device");
     for (const Instruction &instruction : program.instructions) {
       const OperandInfos infos = operandsOf(plan_.mesh, instruction.body);

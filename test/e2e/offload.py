@@ -93,6 +93,15 @@ def train(plan, folder, *flags):
     return states(folder), timeless(f"{folder}.jsonl")
 
 
+def assert_same_training(test, on_host, on_device):
+    found, expected = train(on_host, "a", "--poison"), train(on_device, "b")
+    test.assertGreater(len(expected[0]), 2)
+    test.assertEqual(found[1], expected[1])
+    test.assertEqual(found[0].keys(), expected[0].keys())
+    for tensor in expected[0]:
+        test.assertTrue(found[0][tensor] == expected[0][tensor], tensor)
+
+
 class SameBits(unittest.TestCase):
     def test_layouts(self):
         for name in samples.sample(list(LAYOUTS), int(os.environ.get("MGC_TEST_SAMPLE", "1"))):
@@ -100,12 +109,7 @@ class SameBits(unittest.TestCase):
                 on_host, on_device = plans(name)
                 stages = json.loads(run("mgc", "explain", on_host, "--json").stdout)["stages"]
                 self.assertTrue(all(stage["host_bytes"] > 0 for stage in stages), stages)
-                found, expected = train(on_host, "a", "--poison"), train(on_device, "b")
-                self.assertGreater(len(expected[0]), 2)
-                self.assertEqual(found[1], expected[1])
-                self.assertEqual(found[0].keys(), expected[0].keys())
-                for tensor in expected[0]:
-                    self.assertTrue(found[0][tensor] == expected[0][tensor], tensor)
+                assert_same_training(self, on_host, on_device)
 
     def test_memory(self):
         """Bytes of masters and states leave the device, as many as the host has; a fraction counts bytes."""

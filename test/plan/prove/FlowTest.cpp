@@ -306,14 +306,20 @@ TEST(ProgramFlow, saysWhatIsCountedForItsCaller) {
   EXPECT_EQ(flow.segments[1].countedWrites.ranges(), (Ranges{{0, kLine}}));
 }
 
-// Two programs, one writes a ring's slot that the other reads.
-std::string problemOfRing(bool writesCounted, bool readsCounted) {
+// Two programs, of which one writes what the other reads.
+Plan writerAndReader(bool writesCounted, bool readsCounted) {
   Plan plan;
   for (const Step &step : {Step{{kRead, writesCounted ? kCountedWritten : kWritten}, {{0, 0}, {1, kLine}}},
                            Step{{readsCounted ? kCountedRead : kRead, kWritten}, {{1, kLine}, {0, 0}}}}) {
     Program &program = plan.programs.emplace_back(programOf({step}));
     program.segments.pop_back(), program.segmentBytes.pop_back(), program.frame = -1;
   }
+  return plan;
+}
+
+// They do so in a ring's slot.
+std::string problemOfRing(bool writesCounted, bool readsCounted) {
+  Plan plan = writerAndReader(writesCounted, readsCounted);
   StagePlan &stage = plan.stages.emplace_back();
   stage.bytes = 2048;
   stage.rings.push_back({.name = "saved", .bytes = 4 * kLine});
@@ -341,12 +347,7 @@ TEST(CountedRows, ofASlotAreReadCounted) {
 // A forward copies what it makes in transient memory to the host, a backward copies it to there again and reads it.
 std::string problemOfCopies(bool writesCounted, bool readsCounted) {
   constexpr int64_t kBytes = 4 * kLine, kStaged = 512, kOther = 1024;
-  Plan plan;
-  for (const Step &step : {Step{{kRead, writesCounted ? kCountedWritten : kWritten}, {{0, 0}, {1, kLine}}},
-                           Step{{readsCounted ? kCountedRead : kRead, kWritten}, {{1, kLine}, {0, 0}}}}) {
-    Program &program = plan.programs.emplace_back(programOf({step}));
-    program.segments.pop_back(), program.segmentBytes.pop_back(), program.frame = -1;
-  }
+  Plan plan = writerAndReader(writesCounted, readsCounted);
   for (const HostCopy::Direction direction : {HostCopy::Direction::out, HostCopy::Direction::in})
     plan.programs.push_back({.segments = {"from", "to"},
                              .segmentBytes = {kBytes, kBytes},
