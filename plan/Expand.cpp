@@ -127,7 +127,8 @@ std::vector<Parameter> instancesOf(const Parameter &parameter) {
       const auto [found, isNew] = known.try_emplace(number, instances.size());
       if (isNew)
         instances.push_back(ofInstance(parameter, number));
-      instances[found->second].places.push_back({place.stage, place.bucket, place.elementOffset + i * place.stride});
+      instances[found->second].places.push_back(
+          {place.stage, place.bucket, place.elementOffset + i * place.stride, 0, 1, 0, place.uses});
     }
   return instances;
 }

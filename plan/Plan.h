@@ -24,7 +24,7 @@ namespace mgc::plan {
 
 enum class Optimizer : uint8_t; // plan/Optimizers.h
 
-inline constexpr int64_t kVersion = 31;
+inline constexpr int64_t kVersion = 32;
 
 // A part of the rank's memory; together the regions cover the device's arena and the host's exactly.
 struct Region {

@@ -51,7 +51,7 @@ template <typename V> constexpr void fields(V &v, Of<Repeat>) {
 
 template <typename V> constexpr void fields(V &v, Of<Parameter::Place>) {
   required<&Parameter::Place::stage, &Parameter::Place::bucket, &Parameter::Place::elementOffset>(v);
-  optional<&Parameter::Place::first, &Parameter::Place::count, &Parameter::Place::stride>(v);
+  optional<&Parameter::Place::first, &Parameter::Place::count, &Parameter::Place::stride, &Parameter::Place::uses>(v);
 }
 
 template <typename V> constexpr void fields(V &v, Of<Parameter::Rows>) {

@@ -6,6 +6,7 @@
 #include "plan/prove/Bytes.h"
 #include "plan/prove/VerifyOffload.h"
 #include "plan/prove/VerifyUnits.h"
+#include "plan/prove/VerifyUses.h"
 
 #include <fmt/ranges.h>
 #include <map>
@@ -227,33 +228,9 @@ void checkCollectives(const Plan &plan, int64_t index, const Units &units, Probl
 
 // --- Parameters --------------------------------------------------------------------------------------------
 
-// A parameter or its gradient, or the matrix that it is a part of, in the rank's memory.
-struct Block {
-  int64_t bytes = 0, instance = -1; // -1: of no instance
-};
-using Blocks = std::map<int64_t, Block>; // by the byte where they begin
-
-std::vector<Blocks> blocksOfStages(const Plan &plan) {
-  std::vector<Blocks> stages(plan.stages.size());
-  for (const Parameter &parameter : plan.parameters) {
-    const int64_t elements = elementsOfBlock(plan, parameter);
-    for (const Parameter::Place &place : parameter.places)
-      for (int64_t i = 0; i < place.count; ++i) {
-        const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-        // Units are VerifyUnits.h's.
-        for (const StateRole role : {StateRole::value, StateRole::gatheredValue, StateRole::gradient})
-          if (const State *state = bucket.stateOf(role); state && !state->sliced) {
-            const int64_t width = sizeInBytes(state->type);
-            stages[place.stage][state->offset + (place.elementOffset + i * place.stride) * width] = {
-                elements * width, isNumbered(parameter) ? place.first + i : -1};
-          }
-      }
-  }
-  return stages;
-}
-
 // A call of a microbatch binds whole parameters and gradients, those of its instance.
-void checkCalls(const Plan &plan, int64_t index, const Blocks &blocks, const Units &units, Problems &problems) {
+void checkCalls(const Plan &plan, int64_t index, const ParameterBlocks &blocks, const Units &units,
+                Problems &problems) {
   const StagePlan &stage = plan.stages[index];
   const ByteSet owned = ownedBytes(stage);
   const auto check = [&](const Chunk &chunk, const Call &call, size_t segment) {
@@ -281,12 +258,13 @@ void checkCalls(const Plan &plan, int64_t index, const Blocks &blocks, const Uni
 } // namespace
 
 void verifyBucketUse(const Plan &plan, Flows &flows, Problems &problems) {
-  const std::vector<Blocks> blocks = blocksOfStages(plan);
+  const std::vector<ParameterBlocks> blocks = blocksOfStages(plan);
   for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
     const Units units(plan, s);
     checkCalls(plan, s, blocks[s], units, problems);
     checkCollectives(plan, s, units, problems);
     verifyUnits(plan, s, units, flows, problems);
+    verifyUses(plan, s, blocks[s], units, problems);
     std::map<Task, Places> bound = boundPlaces(plan, plan.stages[s]);
     checkBound(plan, s, bound, problems);
     for (const Bucket &bucket : plan.stages[s].buckets)

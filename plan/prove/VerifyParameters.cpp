@@ -244,7 +244,7 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
   const Bucket *known = nullptr;
   Place places = place_.field("places");
   for (size_t i = 0; i < parameter_.places.size(); ++i) {
-    const auto &[stage, bucket, offset, first, count, stride] = parameter_.places[i];
+    const auto &[stage, bucket, offset, first, count, stride, uses] = parameter_.places[i];
     Place place = places.element(i);
     if (!violations_.expect(inRange(stage, checks_.plan.stages.size()), place, "stage {} is not one of {}", stage,
                             checks_.plan.stages.size()))
@@ -255,6 +255,8 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
                             buckets.size(), stage))
       continue;
     verifyBucket(buckets[bucket], place);
+    violations_.expect(uses == 1 || !buckets[bucket].isFrozen(), place,
+                       "uses = {} of '{}', which is frozen; expected 1", uses, parameter_.name);
     known = known ? known : &buckets[bucket];
     violations_.expect(buckets[bucket].meanLoad == known->meanLoad && buckets[bucket].use == known->use, place,
                        "the bucket of '{}' has meanLoad = {} and use = {}, an earlier one {} and {}; expected the same",
@@ -549,6 +551,8 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
         "instances from {} on, {} of them, {} elements apart: expected at least one, at most {}, and one where the "
         "names have no {{}}",
         at.first, at.count, at.stride, kMost);
+    sound &= checks.violations.expect(at.uses >= 1 && at.uses <= kMost, places.element(i),
+                                      "uses = {} is not in [1, {}]", at.uses, kMost);
     const Checked tensors = checkedMultiply(at.count, std::max<int64_t>(parameter.stacked, 1));
     all = sound && tensors && *tensors <= kMost ? all + *tensors : kMost + 1;
   }

@@ -11,7 +11,8 @@ weights with the reference values of Hugging Face and PyTorch in test/golden; of
 
 Every run starts on memory full of NaN. With --repeat, each is made twice and must give the same bits, weights must come
 out as they went in, and those drawn from a seed must be the same in every layout. With --loads, models with experts run with
---moe-per-layer-logging too: the same bits, and the loads of the reference.
+--moe-per-layer-logging too: the same bits, and the loads of the reference. With --policies, each is trained with every policy
+of recomputation that its model has: the same bits.
 """
 import argparse
 import concurrent.futures
@@ -65,6 +66,17 @@ class Golden:
         self.predictions = {}  # bounds of bf16, by everything they depend on: gradients_of
         self.distances = []  # distances in bf16 of all runs that agree
         self.drawn = None  # the weights that the first layout drew from a seed
+
+    @property
+    def modules(self):
+        """What a layer of the model has of --recompute-modules, by the fields of its config.json."""
+        with open(self.path("config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        has = {"core_attn": True, "layernorm": True, "mlp": self.model not in EXPERTS or "first_k_dense_replace" in config,
+               "moe": self.model in EXPERTS, "moe_act": self.model in EXPERTS,
+               "shared_experts": "n_shared_experts" in config or "shared_expert_intermediate_size" in config,
+               "mla_up_proj": "kv_lora_rank" in config}
+        return [module for module, there in has.items() if there]
 
     def choose_all_experts(self, folder):
         """Rounding then changes no choice. The f32 reference is of another model; what bf16 may be off by is predicted."""
@@ -175,6 +187,18 @@ def check_loads(options, golden, layout, folder):
     return failures + ([] if same else [("the run with loads gave other bits", 1, 0)])
 
 
+def check_policies(options, golden, layout, folder):
+    """What a backward computes anew has the bits that the forward computed, so a training has the same bits with every policy."""
+    expected = fingerprint(folder)
+    for policy in layout.policies(golden.modules):
+        name = " ".join(map(str, policy)) or "the standard policy"
+        with tempfile.TemporaryDirectory(dir=folder) as other:
+            plan, error = compile_plan(options, golden, layout, other, policy=policy)
+            error = error or run_training(options, golden, plan, other, [*one_thread(options), "--poison"])
+            if error or fingerprint(other) != expected:
+                yield f"{name}: {error or 'other bits'}", 1, 0
+
+
 def untrained(options, plan, folder, name, *start):
     """The weights that a run without steps saves."""
     out = os.path.join(folder, name)
@@ -228,8 +252,8 @@ def gradients_of(options, layout):
     return (layout.dp * layout.cp, layouts.GLOBAL_BATCH // (layout.mbs * layout.dp)) if options.grad_dtype == "bf16" else None
 
 
-def compile_plan(options, golden, layout, folder, *flags):
-    """The plan's folder, and an error or nothing."""
+def compile_plan(options, golden, layout, folder, *flags, policy=None):
+    """The plan's folder, and an error or nothing; with another policy of recomputation than the layout's, if one is given."""
     if options.plans:
         return os.path.join(options.plans, golden.model, str(layout)), None
     plan = os.path.join(folder, "plan")
@@ -239,7 +263,7 @@ def compile_plan(options, golden, layout, folder, *flags):
     if golden.expect["kind"] == "packed":
         shape += ["--reset-position-ids", "--reset-attention-mask"]
     shape += golden.expect.get("flags", [])
-    command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape, *flags,
+    command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(policy), *shape, *flags,
                "--dtype", options.dtype, "--grad-dtype", options.grad_dtype,
                *(["--fp32-residual-connection"] if options.fp32_residual_connection else []),
                "--target", options.target, *(["--no-fusion"] if options.no_fusion else []), "-o", plan]
@@ -257,6 +281,8 @@ def check_layout(options, golden, layout, folder):
         failures += check_weights_in_and_out(options, golden, plan, folder)
     if options.loads and golden.model in EXPERTS:
         failures += check_loads(options, golden, layout, folder)
+    if options.policies:
+        failures += check_policies(options, golden, layout, folder)
     return failures
 
 
@@ -310,6 +336,7 @@ def parse_arguments():
                         help="one of so many layouts, default all, is trained, by one of the models, which take turns")
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
     parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
+    parser.add_argument("--policies", action="store_true", help="train with every policy of recomputation too; not with --plans")
     options = parser.parse_args()
     possible = MODELS if options.dtype == "f32" else PREDICTED + PREDICTED_TOO
     named = [model for word in options.model or possible for model in GROUPS.get(word, (word,))]

@@ -72,19 +72,27 @@ class Layout:
         may_be = self.zero == 3 or (self.zero > 0 and "--overlap-grad-reduce" in self.overlap)
         return ["--overlap-param-gather"] if may_be and zlib.crc32(str(self).encode()) // 72 % 2 else []
 
+    def policies(self, modules):
+        """Policies of recomputation, with each of the modules alone."""
+        full = ["--recompute-granularity", "full", "--recompute-method"]
+        of_unit = 2 if self.schedule in ("gpipe", "1f1b", "interleaved") else 1
+        return [[], ["--no-recompute"],
+                *(["--recompute-granularity", "selective", "--recompute-modules", module] for module in modules),
+                [*full, "uniform", "--recompute-num-layers", 1], [*full, "block", "--recompute-num-layers", 1],
+                [*full, "uniform", "--recompute-num-layers", of_unit]]
+
     @property
     def recompute(self):
         """A policy of recomputation that all models have."""
-        full = ["--recompute-granularity", "full", "--recompute-method"]
-        of_unit = 2 if self.schedule in ("gpipe", "1f1b", "interleaved") else 1
-        kinds = [[], ["--no-recompute"], ["--recompute-activations"], [*full, "uniform", "--recompute-num-layers", 1],
-                 [*full, "block", "--recompute-num-layers", 1], [*full, "uniform", "--recompute-num-layers", of_unit]]
+        kinds = self.policies(("core_attn",))
         return kinds[zlib.crc32(str(self).encode()) // 144 % len(kinds)]
 
-    def flags(self):
+    def flags(self, policy=None):
+        """The flags of mgc compile; with another policy of recomputation than the layout's own, if one is given."""
         flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]
         flags += ["--zero", self.zero, "--mbs", self.mbs, "--schedule", self.schedule, "--vpp", self.vpp]
-        flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.instances, *self.ahead, *self.recompute, *self.context_flags]
+        flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.instances, *self.ahead, *self.context_flags]
+        flags += self.recompute if policy is None else policy
         if self.experts:
             flags += ["--ep", self.experts[0], "--etp", self.experts[1], "--moe-token-dispatcher-type", self.experts[2]]
         return [str(flag) for flag in flags]

@@ -11,7 +11,7 @@ TERM = (("axes", "scale"), ())
 INSTRUCTION = "programs.*.instructions.*"
 RECORDS = {
     "parameters.*.dims.*": (("name", "size", "valid", "axes"), ([],)),
-    "parameters.*.places.*": (("stage", "bucket", "elementOffset", "first", "count", "stride"), (0, 1, 0)),
+    "parameters.*.places.*": (("stage", "bucket", "elementOffset", "first", "count", "stride", "uses"), (0, 1, 0, 1)),
     "programs.*.repeats.*": REPEAT,
     f"{INSTRUCTION}.operands.*": OPERAND,
     f"{INSTRUCTION}.uses.*": (("use", "bytes", "rowBytes", "rowStride", "counted"), (0, 0, False)),

@@ -455,6 +455,9 @@ def parameter_mutants(parameter, mesh):
         if place.get("count", 1) > 1:
             for more in (-16, 16):
                 yield f"place {n} stride {more:+}", lambda p, n=n, more=more: add(p["places"][n], "stride", more)
+    for n in range(len(parameter["places"])):
+        for more in (-1, 1):
+            yield f"place {n} uses {more:+}", lambda p, n=n, more=more: p["places"][n].update(uses=p["places"][n].get("uses", 1) + more)
     if "rows" in parameter:
         yield from rows_mutants(parameter, mesh)
     if len(parameter["places"]) > 1:
@@ -526,6 +529,18 @@ def reads_instance(plan, call):
                for i in plan["programs"][call["program"]]["instructions"])
 
 
+def adds_to_gradients(stage, chunk, call):
+    gradients = [region for region in stage["regions"] if region["kind"] == "gradients"]
+    return chunk["task"] in ("backward", "input", "weight") and any(
+        segment["slot"] < 0 and region["offset"] <= segment["offset"] < region["offset"] + region["bytes"]
+        for segment in call["segments"] for region in gradients)
+
+
+def call_again(calls, c):
+    calls.insert(c + 1, copy.deepcopy(calls[c]))
+    add(calls[c + 1], "instance", 1)
+
+
 def chunk_mutants(plan, stage, chunk):
     other = {"begin": "update", "forward": "backward", "backward": "forward", "input": "weight", "weight": "input",
              "reduce": "begin", "update": "reduce", "gradients": "reduce"}[chunk["task"]]
@@ -534,6 +549,8 @@ def chunk_mutants(plan, stage, chunk):
     calls = flat_calls(copy.deepcopy(chunk))
     for c in range(len(calls)):
         yield f"call {c} dropped", lambda k, c=c: flat_calls(k).pop(c)
+        if adds_to_gradients(stage, chunk, calls[c]):
+            yield f"call {c} again, for the next instance", lambda k, c=c: call_again(flat_calls(k), c)
     # The weight halves of blocks need nothing of one another; a call that does nothing may come when it likes.
     if sum(bool(plan["programs"][call["program"]]["instructions"]) for call in calls) > 1 and chunk["task"] != "weight":
         yield "calls reversed", lambda k: flat_calls(k).reverse()

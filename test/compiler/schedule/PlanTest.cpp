@@ -314,6 +314,44 @@ std::string found(const plan::Plan &plan) {
   return std::string(problems.status().message());
 }
 
+// One stage whose head, a parameter of 16 elements, is used for two further tokens: its backward is a chunk, and its two halves are.
+plan::Plan planOfHead() {
+  using plan::StateRole, plan::DType;
+  plan::Plan plan;
+  plan.programs = {{.name = "head", .segments = {"gradient"}, .segmentBytes = {64}}};
+  plan::StagePlan &stage = plan.stages.emplace_back();
+  stage.bytes = 128;
+  stage.regions = {{"gradients", 0, 64}, {"parameters", 64, 64}};
+  stage.buckets = {{.name = "head", .elements = 16}};
+  stage.buckets[0].states = {{"value", StateRole::value, DType::f32, false, 64},
+                             {"gradient", StateRole::gradient, DType::f32, false, 0}};
+  plan::Parameter &w = plan.parameters.emplace_back();
+  w.name = w.tensor = "head.w";
+  w.dims = {{"h", 16, 16, {}}};
+  w.places = {{.uses = 2}};
+  for (const plan::Task task : {plan::Task::backward, plan::Task::weight})
+    stage.chunks.push_back({.task = task, .calls = {{0, 0, 0, {{-1, 0}}}, {0, 1, 0, {{-1, 0}}}}});
+  return plan;
+}
+
+TEST(Plan, CallsThatAddToAGradientAreCounted) {
+  const auto refuses = [&](auto &&edit, const char *message) {
+    plan::Plan plan = planOfHead();
+    edit(plan.stages[0].chunks);
+    EXPECT_NE(found(plan).find(message), std::string::npos) << message << "\n" << found(plan);
+  };
+  using Chunks = std::vector<plan::Chunk>;
+  EXPECT_EQ(found(planOfHead()).find("add to"), std::string::npos) << found(planOfHead());
+  const auto again = [](plan::Chunk &chunk) { chunk.calls.push_back({0, 7, 0, {{-1, 0}}}); };
+  refuses([&](Chunks &chunks) { std::ranges::for_each(chunks, again); },
+          "stage 0: 3 calls of a microbatch add to the gradient at element 0 of bucket head, expected 2");
+  refuses([](Chunks &chunks) { std::ranges::for_each(chunks, [](plan::Chunk &chunk) { chunk.calls.pop_back(); }); },
+          "stage 0: 1 calls of a microbatch add to the gradient at element 0 of bucket head, expected 2");
+  refuses([&](Chunks &chunks) { again(chunks[1]); },
+          "a whole backward or its parts, for the first microbatch or others");
+  refuses([](Chunks &chunks) { chunks[1].virtualStage = 1; }, "4 calls of a microbatch add to");
+}
+
 TEST(Plan, UnitsAreClearedMadeSummedUpAndAdded) {
   const auto refuses = [&](auto &&edit, const char *message) {
     plan::Plan plan = planOfUnits();

@@ -210,6 +210,8 @@ const Broken kParameters[] = {
      "parameters[0].places[1]: 'wte.weight' begins at element 32, in stage 0 at 0"},
     {"Untied", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {}; },
      "parameters[0].places[1]: 'wte.weight' is in stages [0, 1], but its bucket 'tied' is tied over stages []"},
+    {"NoUse", [](Plan &plan) { plan.parameters[0].places[1].uses = 0; },
+     "parameters[0].places[1]: uses = 0 is not in [1, 1048576]"},
     {"LoadInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].meanLoad = 4; },
      "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 4 and use = trained, an earlier one 0 and "
      "trained; expected the same"},
@@ -423,6 +425,14 @@ TEST(VerifyParameters, AFrozenBucketHasValuesAlone) {
   EXPECT_TRUE(verifyPlan(plan).isOk()) << verifyPlan(plan).message();
   EXPECT_TRUE(isFrozen(plan, plan.parameters[1]));
   EXPECT_FALSE(isFrozen(plan, plan.parameters[0]));
+}
+
+TEST(VerifyParameters, NoCallAddsToWhatIsFrozen) {
+  Plan plan = makeFrozenPlan();
+  plan.parameters[1].places[0].uses = 2;
+  EXPECT_NE(verifyPlan(plan).message().find("uses = 2 of 'h.0.attn.c_attn.weight[k]', which is frozen; expected 1"),
+            std::string::npos)
+      << verifyPlan(plan).message();
 }
 
 class VerifyFrozen : public Verify {};
