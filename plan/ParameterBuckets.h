@@ -58,6 +58,11 @@ struct Parameter {
     int64_t first = 0, count = 1, stride = 0;
     // Calls of a microbatch that add to the gradient of each: 2 of a table that is the head's too, if both are on the stage.
     int64_t uses = 1;
+    // The same elements, whatever uses them.
+    bool coincidesWith(Place other) const {
+      other.uses = uses;
+      return *this == other;
+    }
     bool operator==(const Place &) const = default;
   };
   std::vector<Place> places;

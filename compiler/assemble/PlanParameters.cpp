@@ -79,11 +79,6 @@ bool isSame(const plan::Plan &plan, const plan::Parameter &a, const plan::Parame
   return moved == b && isFrozen(plan, a) == isFrozen(plan, b);
 }
 
-bool isSamePlace(plan::Parameter::Place a, const plan::Parameter::Place &b) {
-  a.uses = b.uses;
-  return a == b;
-}
-
 // Adds the place to the parameter that is equal otherwise, or the parameter. A place that is there already has one use more,
 // unless it is frozen.
 void add(plan::Parameter parameter, const plan::Parameter::Place &place, plan::Plan &plan) {
@@ -92,7 +87,7 @@ void add(plan::Parameter parameter, const plan::Parameter::Place &place, plan::P
   auto it = llvm::find_if(parameters, [&](const plan::Parameter &other) { return isSame(plan, parameter, other); });
   if (it == parameters.end())
     it = parameters.insert(it, std::move(parameter));
-  else if (auto same = llvm::find_if(it->places, [&](const auto &other) { return isSamePlace(other, place); });
+  else if (auto same = llvm::find_if(it->places, [&](const auto &other) { return other.coincidesWith(place); });
            same != it->places.end())
     same->uses += isFrozen(plan, *it) ? 0 : 1;
   else

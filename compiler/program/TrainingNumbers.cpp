@@ -3,6 +3,7 @@
 
 #include "compiler/program/Blocks.h"
 #include "dialects/mg/DataKind.h"
+#include "dialects/mg/Target.h"
 #include "dialects/mg/training/OffloadWords.h"
 
 #include <algorithm>
@@ -62,6 +63,10 @@ LogicalResult verifyBatch(ModuleOp module, const Numbers &numbers) {
 // Combinations that mgc compile refuses before it writes them.
 LogicalResult verifySaved(ModuleOp module, const TrainingSettings &training) {
   const auto error = [&] { return module.emitError() << kTrainingAttr << ": "; };
+  if (targetOf(module) == plan::Target::cpu && (training.optimizerOffload > 0 || training.activationOffload > 0))
+    return error() << (training.optimizerOffload > 0 ? "optimizer_offload_fraction" : "activation_offload_fraction")
+                   << " with " << kTargetAttr
+                   << " = 'cpu': ranks of CPUs are in the host's memory; expected a GPU, or a fraction of 0";
   if (!(training.activationOffload >= 0 && training.activationOffload <= 1))
     return error() << "activation_offload_fraction = " << fmt::format("{}", training.activationOffload)
                    << "; expected 0 to 1";

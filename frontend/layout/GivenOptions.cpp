@@ -11,7 +11,23 @@ bool isGiven(const LayoutOptions &options) {
   });
 }
 
-LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) {
+template <typename T> static bool isOff(const T &) { return true; }
+static bool isOff(bool value) { return !value; }
+
+LayoutOptions defaultsBeside(const LayoutOptions &flags, LayoutOptions defaults) {
+  const LayoutOptions all = defaults;
+  for (const LayoutOption &option : layoutOptions()) {
+    const bool replaces = std::visit(
+        [&](auto field) { return flags.*field && flags.*field != all.*field && isOff(*(flags.*field)); }, option.field);
+    if (replaces)
+      for (const AnyOptionField &other : option.replaces)
+        std::visit([&](auto field) { (defaults.*field).reset(); }, other);
+  }
+  return defaults;
+}
+
+LayoutOptions either(LayoutOptions flags, const LayoutOptions &ofModel) {
+  const LayoutOptions defaults = defaultsBeside(flags, ofModel);
   for (const LayoutOption &option : layoutOptions())
     std::visit(
         [&](auto field) {

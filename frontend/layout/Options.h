@@ -44,8 +44,10 @@ struct LayoutOption {
   std::string standard = {};          // the default otherwise, for people
   std::string reason = {};            // why it is taken, where the row knows
   bool hasNegation = false;           // a switch that has --no-.. too
-  bool orAuto = false;                // a number that may be kAuto, written "auto"
-  ResolvedField training = {};        // the field of mg.training
+  // Defaults of the model that do not count where this is given and differs from the model's own; of a switch, where it is off.
+  std::vector<AnyOptionField> replaces = {};
+  bool orAuto = false;         // a number that may be kAuto, written "auto"
+  ResolvedField training = {}; // the field of mg.training
   ResolvedField ofBlocks = {}; // the same of a field that blocks are made with and no pass reads; its name is key()
 
   OnResume onResume = OnResume::free;
@@ -81,7 +83,9 @@ struct OptionWords {
 const std::vector<OptionWords> &optionWords();
 
 bool isGiven(const LayoutOptions &options);
-// `flags`, and where they are silent `defaults`.
+// The defaults that count beside the flags.
+LayoutOptions defaultsBeside(const LayoutOptions &flags, LayoutOptions defaults);
+// `flags`, and where they are silent defaultsBeside() them.
 LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults);
 // "--tp 2 --sp": all that is given.
 std::string flagsOf(const LayoutOptions &options);

@@ -566,18 +566,9 @@ static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions
   return layout;
 }
 
-// Without what a flag says by another name: the file's layers of a chunk, where the flag is chunks, and the reverse.
-static LayoutOptions withoutRenamed(LayoutOptions defaults, const LayoutOptions &flags) {
-  if (flags.vpp)
-    defaults.layersPerChunk.reset();
-  if (flags.layersPerChunk)
-    defaults.vpp.reset();
-  return defaults;
-}
-
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags, const LayoutOptions &ofFile,
                              const Supported &supported) {
-  const LayoutOptions defaults = withoutRenamed(ofFile, flags);
+  const LayoutOptions defaults = defaultsBeside(flags, ofFile);
   Problems problems(model.source), none(model.source);
   refuseUnknownWords(ofFile, supported, problems);
   if (!problems.empty())
@@ -591,7 +582,7 @@ Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions 
     return layout;
   }
   const LayoutOptions near = nearestLayout(model, supported, layout, flags, defaults);
-  resolveAndCheck(model, near, withoutRenamed(defaults, near), supported, none);
+  resolveAndCheck(model, near, defaultsBeside(near, defaults), supported, none);
   if (none.empty())
     problems.hint("a layout that works: {}", flagsOf(near));
   return problems.status();

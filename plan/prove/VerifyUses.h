@@ -16,7 +16,7 @@ struct ParameterBlock {
 };
 using ParameterBlocks = std::map<int64_t, ParameterBlock>; // by the byte where they begin
 
-// Those that are whole and stay where they are, for each stage; Units has the others.
+// For each stage what is whole and stays where it is; Units has the rest.
 std::vector<ParameterBlocks> blocksOfStages(const Plan &plan);
 
 // All virtual stages together have as many calls for a microbatch that add to the gradient of a parameter as the stage's place of it

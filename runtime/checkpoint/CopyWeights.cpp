@@ -17,7 +17,10 @@ static bool areAlike(const plan::Bucket &from, const plan::Bucket &to) {
 }
 
 static bool areAlike(const plan::Parameter &from, const plan::Parameter &to) {
-  return from.dims == to.dims && from.places == to.places && from.rows == to.rows;
+  const auto coincide = [](const plan::Parameter::Place &a, const plan::Parameter::Place &b) {
+    return a.coincidesWith(b);
+  };
+  return from.dims == to.dims && std::ranges::equal(from.places, to.places, coincide) && from.rows == to.rows;
 }
 
 static std::vector<int64_t> beginsOf(const plan::Parameter &parameter) {

@@ -15,6 +15,7 @@
 #include "runtime/exec/ProcessReports.h"
 #include "runtime/exec/RankThreads.h"
 #include "runtime/exec/VerifyKernels.h"
+#include "runtime/exec/VerifyMemory.h"
 #include "runtime/kernels/GemmNative.h"
 
 #include <algorithm>
@@ -194,9 +195,9 @@ Status RankEngine::checkMemory() const {
   const std::string advice =
       local.size() > 1 && most <= facts.free_bytes
           ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(), inGib(most))
-          : fmt::format("a layout whose ranks need {:.1f} times less would fit: more ranks along tp, pp or, with "
-                        "--zero 1, dp; or smaller microbatches",
-                        double(most) / double(std::max<int64_t>(facts.free_bytes, 1)));
+          : fmt::format("a layout whose ranks need {} would fit: more ranks along tp, pp or, with --zero 1, dp; or "
+                        "smaller microbatches",
+                        howMuchLess(most, std::max<int64_t>(facts.free_bytes, 1)));
   return errorf("device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
                 "allocated; {}",
                 options_.device.ordinal, facts.name, local.size(), inGib(needed), inGib(facts.free_bytes),

@@ -71,17 +71,14 @@ std::string smallerPlan(const plan::Plan &plan) {
   return ways;
 }
 
-// "3.1 times less"; of less than twice as much the difference, since 1.04 times less says little.
-std::string howMuchLess(int64_t bytes, int64_t available) {
-  return bytes >= 2 * available ? fmt::format("{:.1f} times less", double(bytes) / double(available))
-                                : fmt::format("{} less", inGib(bytes - available));
-}
-
 std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const Need &need) {
   const int64_t available = limit.available - need.others;
   std::vector<std::string> ways;
   if (limit.of != MemoryLimit::Of::machine)
-    ways.push_back(fmt::format("a limit that is {} higher", inGib(need.bytes + need.others - limit.available)));
+    ways.push_back(
+        limit.of == MemoryLimit::Of::process && plan.target != plan::Target::cpu
+            ? "no such limit (unlimited), since a GPU's driver reserves addresses for all memory of host and devices"
+            : fmt::format("a limit that is {} higher", inGib(need.bytes + need.others - limit.available)));
   if (available > 0)
     ways.push_back(
         fmt::format("a plan whose ranks need {} ({})", howMuchLess(need.bytes, available), smallerPlan(plan)));
@@ -96,6 +93,11 @@ std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const
 }
 
 } // namespace
+
+std::string howMuchLess(int64_t bytes, int64_t available) {
+  return bytes >= 2 * available ? fmt::format("{:.1f} times less", double(bytes) / double(available))
+                                : fmt::format("{} less", inGib(bytes - available));
+}
 
 bool takesMachineMemory(const plan::Plan &plan) {
   return std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) { return machineBytes(plan, stage) > 0; });

@@ -17,6 +17,9 @@ inline int64_t machineBytes(const plan::Plan &plan, const plan::StagePlan &stage
 // Whether ranks take any.
 bool takesMachineMemory(const plan::Plan &plan);
 
+// "3.1 times less"; of less than twice as much the difference, since 1.04 times less says little. available > 0.
+std::string howMuchLess(int64_t bytes, int64_t available);
+
 struct LocalRank {
   int64_t rank = 0;
   bool isOwn = true;       // belongs to this process

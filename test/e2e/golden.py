@@ -69,7 +69,7 @@ class Golden:
 
     @property
     def modules(self):
-        """What a layer of the model has of --recompute-modules, by the fields of its config.json."""
+        """The names of --recompute-modules that a layer of the model has, by the fields of its config.json."""
         with open(self.path("config.json"), encoding="utf-8") as file:
             config = json.load(file)
         has = {"core_attn": True, "layernorm": True, "mlp": self.model not in EXPERTS or "first_k_dense_replace" in config,
@@ -188,7 +188,7 @@ def check_loads(options, golden, layout, folder):
 
 
 def check_policies(options, golden, layout, folder):
-    """What a backward computes anew has the bits that the forward computed, so a training has the same bits with every policy."""
+    """A training has the same bits with every policy: what a backward computes anew has the bits that the forward computed."""
     expected = fingerprint(folder)
     for policy in layout.policies(golden.modules):
         name = " ".join(map(str, policy)) or "the standard policy"

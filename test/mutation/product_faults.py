@@ -95,6 +95,12 @@ FAULTS = [
           "rowChunk_ = kRowsOfSum;", "rowChunk_ = stores ? 2 : kRowsOfSum;", "e2e/recompute_bits"),
     Fault("units-size", "units have one layer too many", "compiler/assemble/LayerPolicies.cpp",
           "layers == layersOfUnit)", "layers == layersOfUnit + 1)", "composition/recompute"),
+    Fault("uses-uncounted", "the proof lets a gradient be added to more often than its parameter is used", "plan/prove/VerifyUses.cpp",
+          "found < expected.least || found > expected.most", "found < expected.least", "unit/proof_test"),
+    Fault("uses-of-frozen", "uses of what is frozen are counted too", "compiler/assemble/PlanParameters.cpp",
+          "isFrozen(plan, *it) ? 0 : 1", "1", "e2e/frozen"),
+    Fault("defaults-beside", "a switch that a flag turns on silences the model's choices within it", "frontend/layout/GivenOptions.cpp",
+          "static bool isOff(bool value) { return !value; }", "static bool isOff(bool) { return true; }", "unit/frontend_test"),
     Fault("copies-of-slots", "copies from slots of the host wait for what lies elsewhere at the same offset", "plan/cost/HostCopyTime.cpp",
           "(binding.slot < 0 ? 0 : stage.rings[chunk.slots[binding.slot]].offset)", "0", "unit/cost_test"),
     # --- Mathematics of the model

@@ -111,6 +111,15 @@ std::string optionsPage(const frontend::Supported &supported) {
                         wrapped("- values: " + valuesOf(option, supported)));
     if (const std::string standard = standardOf(option, supported); !standard.empty())
       text += wrapped("- default: " + standard);
+    if (!option.replaces.empty()) {
+      std::vector<std::string> keys;
+      for (const frontend::AnyOptionField &field : option.replaces)
+        if (const std::string key = frontend::optionOf(field).key(); key != option.key())
+          keys.push_back("`" + key + "`");
+      text += wrapped(fmt::format("- as a flag{} in the place of the model.json's {}",
+                                  std::holds_alternative<OptionField<bool>>(option.field) ? " that is off," : ",",
+                                  fmt::join(keys, ", ")));
+    }
     if (option.onResume != frontend::OnResume::free)
       text += wrapped(fmt::format("- a run that goes on from a checkpoint of another value: {}",
                                   option.onResume == frontend::OnResume::noted ? "says so"

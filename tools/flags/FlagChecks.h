@@ -48,11 +48,16 @@ inline CLI::Validator finiteNumber(double least = std::numeric_limits<double>::l
   return CLI::Validator(check, "");
 }
 
+// Parts without the blanks around them.
 inline std::vector<std::string> splitAtCommas(std::string_view text) {
+  const auto trimmed = [](std::string_view part) {
+    const size_t begin = std::min(part.find_first_not_of(' '), part.size());
+    return std::string(part.substr(begin, part.find_last_not_of(' ') + 1 - begin));
+  };
   std::vector<std::string> parts;
   for (size_t end; (end = text.find(',')) != text.npos; text.remove_prefix(end + 1))
-    parts.emplace_back(text.substr(0, end));
-  parts.emplace_back(text);
+    parts.push_back(trimmed(text.substr(0, end)));
+  parts.push_back(trimmed(text));
   return parts;
 }
 

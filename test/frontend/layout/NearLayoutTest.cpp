@@ -47,6 +47,20 @@ TEST(Layout, AFlagSilencesTheFilesOtherNameOfIt) {
   EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}, {.vpp = 1}).virtualStages, 2);
 }
 
+TEST(Layout, AFlagThatDecidesAnewSilencesTheFilesChoicesWithinIt) {
+  const LayoutOptions full{.recomputeGranularity = "full", .recomputeMethod = "uniform", .recomputeLayers = 1};
+  EXPECT_EQ(layout(tinyGpt2(), {.recompute = false}, full).recompute, RecomputeGranularity::none);
+  EXPECT_EQ(layout(tinyGpt2(), {.recomputeGranularity = "selective"}, full).recompute, RecomputeGranularity::selective);
+  EXPECT_EQ(layout(tinyGpt2(), {.memory = "90%"}, full).memory, "90%");
+  // The same again, or a choice within it, silences nothing.
+  EXPECT_EQ(layout(tinyGpt2(), {.recomputeGranularity = "full"}, full).recomputeMethod, RecomputeMethod::uniform);
+  EXPECT_EQ(layout(tinyGpt2(), {.recompute = true}, full).recompute, RecomputeGranularity::full);
+  const LayoutOptions offloading{
+      .activationOffload = true, .offloadModules = {{"attn_norm"}}, .activationFraction = 0.5};
+  EXPECT_EQ(layout(tinyGpt2(), {.activationOffload = false}, offloading).activationOffload, 0);
+  EXPECT_FALSE(resolve(tinyGpt2(), {}, offloading).isOk());
+}
+
 // Each requested option that causes no conflict stays, in addition to the options of the file.
 TEST(LayoutViolation, TheNearLayoutKeepsWhatWasAskedFor) {
   const LayoutOptions asked{.tp = 3,
