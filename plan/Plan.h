@@ -15,6 +15,7 @@
 #include "plan/KernelLevel.h"
 #include "plan/ParameterBuckets.h"
 #include "plan/PlanBudget.h"
+#include "plan/PlanFit.h"
 #include "plan/PlanInputs.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
@@ -128,6 +129,7 @@ struct Plan {
   // The type of the buckets' gradients.
   DType gradientType = DType::f32;
   PlanBudget budget = {};
+  PlanFit fit = {};
   // For the comparison with a checkpoint's alone: what they mean is in the programs.
   std::vector<Setting> settings;
   // At most one file per level of the target; the runtime uses the highest level that the device has.

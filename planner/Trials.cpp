@@ -7,6 +7,7 @@
 #include "dialects/mg/Target.h"
 #include "frontend/layout/Options.h"
 #include "plan/cost/StepTime.h"
+#include "plan/prove/ProvePlan.h"
 #include "runtime/base/NumberText.h"
 
 #include <algorithm>
@@ -20,6 +21,16 @@ namespace {
 using frontend::Layout;
 using frontend::LayoutOptions;
 
+// A trial makes no kernels, of which a proof asks that they have names.
+void nameKernels(plan::Plan &plan) {
+  const auto level = std::ranges::find(plan::kKernelLevels, plan.target, &plan::KernelLevelFacts::target);
+  plan.kernels = {{plan::KernelLevel(level - std::begin(plan::kKernelLevels)), "kernels/untried"}};
+  for (plan::Program &program : plan.programs)
+    for (plan::Instruction &instruction : program.instructions)
+      if (auto *kernel = std::get_if<plan::RowKernel>(&instruction.body))
+        kernel->symbol = "untried";
+}
+
 Status run(Trial &trial, const MakeModule &make) {
   MLIRContext context;
   context.loadDialect<MgDialect, func::FuncDialect>();
@@ -28,16 +39,15 @@ Status run(Trial &trial, const MakeModule &make) {
   MGC_ASSIGN(machine, machineNamedIn(*module));
   MGC_ASSIGN(assembled, assemble(*module, &trial.leastBudget));
   assembled.plan.target = targetOf(*module);
-  for (const plan::StagePlan &stage : assembled.plan.stages)
+  nameKernels(assembled.plan);
+  MGC_TRY(plan::provePlan(assembled.plan));
+  trial.ranks = assembled.plan.mesh.worldSize();
+  for (const plan::StagePlan &stage : assembled.plan.stages) {
     trial.bytes = std::max(trial.bytes, stage.bytes);
+    trial.hostBytes = std::max(trial.hostBytes, stage.hostBytes);
+  }
   trial.seconds = cost::predict(assembled.plan, machine).seconds;
   return Status::ok();
-}
-
-// The options that flags have not.
-std::string differing(const Asked &asked, const LayoutOptions &options) {
-  const std::string flags = frontend::changedFlags(asked.flags, options);
-  return flags.empty() ? "no more options" : flags;
 }
 
 // --- Levels and offloading
@@ -106,50 +116,18 @@ std::vector<LayoutOptions> offloadsOf(const Asked &asked, LayoutOptions options)
   return all;
 }
 
-// --- Neighbours
-
-struct Change {
-  int field; // two of one are none
-  std::function<void(LayoutOptions &)> make;
-};
-
-// Twice as much of an axis, on as many ranks where half of the data ranks do.
-std::function<void(LayoutOptions &)> doubled(std::optional<int64_t> LayoutOptions::*axis, int64_t size,
-                                             const Layout &layout) {
-  return [=, dp = layout.dp](LayoutOptions &options) {
-    options.*axis = 2 * size;
-    options.world.reset();
-    const int64_t now = options.dp.value_or(dp);
-    options.dp = now % 2 == 0 ? now / 2 : now;
-  };
-}
-
-std::vector<Change> changesOf(const Layout &layout) {
-  enum Field { level, offload, microbatch, tensor, pipeline };
-  std::vector<Change> changes;
-  for (int64_t zero = layout.zero + 1; zero <= 3 && layout.replicas() > 1; ++zero)
-    changes.push_back({level, [zero](LayoutOptions &options) { options.zero = zero; }});
-  if (layout.optimizerOffload == 0 && layout.target.name != nameOf(plan::Target::cpu))
-    changes.push_back({offload, [](LayoutOptions &options) { options.optimizerOffload = true; }});
-  if (layout.microBatchSize % 2 == 0)
-    changes.push_back({microbatch, [half = layout.microBatchSize / 2](LayoutOptions &options) { options.mbs = half; }});
-  changes.push_back({tensor, doubled(&LayoutOptions::tp, layout.tp, layout)});
-  changes.push_back({pipeline, doubled(&LayoutOptions::pp, layout.pp, layout)});
-  return changes;
-}
-
-void addTrial(const LayoutOptions &options, const MakeModule &make, std::vector<Trial> &fitting) {
-  if (Trial trial = tryOptions(options, make); trial.hasPlan())
-    fitting.push_back(std::move(trial));
-}
-
 } // namespace
 
 Trial tryOptions(const LayoutOptions &options, const MakeModule &make) {
-  Trial trial{options, {}, {}, 0, 0};
+  Trial trial{.options = options};
   if (const Status status = run(trial, make); !status.isOk())
     trial.refusal = status.message().substr(0, status.message().find('\n'));
   return trial;
+}
+
+std::string differing(const Asked &asked, const LayoutOptions &options) {
+  const std::string flags = frontend::changedFlags(asked.flags, options);
+  return flags.empty() ? "no more options" : flags;
 }
 
 bool isOpen(const Asked &asked) { return isLevelOpen(asked) || isOffloadOpen(asked); }
@@ -195,28 +173,6 @@ Result<Trial> fastest(const Asked &asked, const std::vector<Trial> &trials) {
   return smallest ? errorf("{}\n  possible: --memory {}, with {}", problem, *smallest->leastBudget,
                            differing(asked, smallest->options))
                   : errorf("{}: {}", problem, trials.empty() ? "there is none" : trials.front().refusal);
-}
-
-std::vector<Trial> tryNeighbours(const Asked &asked, const Layout &layout, const MakeModule &make) {
-  LayoutOptions base = asked.flags; // the step stays as it is
-  base.gbs = layout.globalBatchSize;
-  const std::vector<Change> changes = changesOf(layout);
-  std::vector<Trial> fitting;
-  for (const Change &change : changes) {
-    LayoutOptions options = base;
-    change.make(options);
-    addTrial(options, make, fitting);
-  }
-  for (size_t i = 0; fitting.empty() && i < changes.size(); ++i)
-    for (size_t j = i + 1; j < changes.size(); ++j)
-      if (changes[i].field != changes[j].field) {
-        LayoutOptions options = base;
-        changes[i].make(options);
-        changes[j].make(options);
-        addTrial(options, make, fitting);
-      }
-  std::ranges::stable_sort(fitting, {}, &Trial::seconds);
-  return fitting;
 }
 
 std::string describe(const Asked &asked, const std::vector<Trial> &trials) {

@@ -16,8 +16,9 @@ struct Trial {
   frontend::LayoutOptions options;
   std::string refusal;                // the first line of why there is no plan; empty: there is one
   std::optional<int64_t> leastBudget; // where it does not fit into --memory: the least that would do
-  int64_t bytes = 0;                  // the rank that takes most has so many
-  double seconds = 0;                 // one step takes so long, predicted
+  int64_t bytes = 0, hostBytes = 0;   // the rank that takes most has so many, of the device and of the host
+  int64_t ranks = 0;
+  double seconds = 0; // one step takes so long, predicted
   bool hasPlan() const { return refusal.empty(); }
 };
 
@@ -39,11 +40,8 @@ std::vector<Trial> tryAll(const Asked &asked, const frontend::Layout &layout, co
 // The one with a plan that takes least time. Error: none has one; the least --memory with which one had.
 Result<Trial> fastest(const Asked &asked, const std::vector<Trial> &trials);
 
-// Layouts near one that does not fit into --memory that do: a higher level of ZeRO, the optimizer's state on the host, smaller
-// microbatches, twice tp or pp on as many ranks where half of the data ranks do; where none of these, two of them. Those that take
-// least time first.
-std::vector<Trial> tryNeighbours(const Asked &asked, const frontend::Layout &layout, const MakeModule &make);
-
+// The options that flags have not, "no more options" where there are none.
+std::string differing(const Asked &asked, const frontend::LayoutOptions &options);
 // A line for each: the options that flags have not, bytes and seconds or the refusal.
 std::string describe(const Asked &asked, const std::vector<Trial> &trials);
 

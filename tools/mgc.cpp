@@ -1,5 +1,6 @@
 // mgc: the compiler's command line. Parses flags and calls libraries.
 #include "compiler/Phases.h"
+#include "compiler/assemble/TaskTimes.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/program/Passes.h"
 #include "compiler/schedule/Schedule.h"
@@ -15,9 +16,10 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "plan/BatchSizes.h"
+#include "plan/cost/Fit.h"
 #include "plan/cost/Machine.h"
 #include "plan/json/PlanJson.h"
-#include "planner/Trials.h"
+#include "planner/Neighbours.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "tools/commands/Flags.h"
@@ -198,6 +200,12 @@ Status closeOptions(CompileFlags &flags) {
   return Status::ok();
 }
 
+std::string noneFits(const planner::Near &near) {
+  return fmt::format("  no layout fits that differs in at most {} of --tp, --pp, --cp, --zero, --mbs, --grad-dtype, "
+                     "recomputation and offloading{}",
+                     planner::kMostChanges, near.left > 0 ? fmt::format("; {} others were not tried", near.left) : "");
+}
+
 // Adds to the refusal of a layout that does not fit near ones that do.
 Status withNeighbours(const CompileFlags &flags, const Status &refusal) {
   if (isProgram(flags))
@@ -206,11 +214,40 @@ Status withNeighbours(const CompileFlags &flags, const Status &refusal) {
   MGC_ASSIGN(layout, layoutOf(described, flags.layout));
   say(stderr, "mgc: it does not fit into --memory {}; trying near layouts\n", layout.memory);
   const planner::Asked asked = askedOf(described, flags);
-  const std::vector<planner::Trial> fitting = planner::tryNeighbours(asked, layout, maker(described, flags));
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max(); // a trial has a plan if it fits into --memory
+  const planner::Near near = planner::tryNeighbours(asked, layout, nullptr, {kAny, kAny}, 1, maker(described, flags));
   return errorf("{}\n{}", refusal.message(),
-                fitting.empty() ? "  no layout fits that has a higher --zero, --optimizer-cpu-offload, half of --mbs, "
-                                  "twice --tp or --pp, or two of these"
-                                : "  these fit, as predicted:\n" + planner::describe(asked, fitting));
+                near.fitting.empty() ? noneFits(near)
+                                     : "  these fit, as predicted:\n" + planner::describe(asked, near.fitting));
+}
+
+// The memory that the machine has for a rank, and near layouts that fit where that is too little. Of CPUs one that is named is known.
+Status addFit(const CompileFlags &flags, mlir::ModuleOp module, plan::Plan &plan) {
+  if (targetOf(module) == plan::Target::cpu && trainingOf(module).machine.empty())
+    return Status::ok();
+  MGC_ASSIGN(machine, machineNamedIn(module));
+  plan.fit = {machine.name, int64_t(machine.memory.bytes), int64_t(machine.host.bytes), {}};
+  const cost::Fit fit = cost::fitOf(plan, machine);
+  if (fit.fits() || isProgram(flags) || !flags.triesNeighbours)
+    return Status::ok();
+  say(stderr, "mgc: it {}; trying near layouts\n", cost::describe(fit));
+  MGC_ASSIGN(described, readDescription(flags));
+  MGC_ASSIGN(layout, layoutOf(described, flags.layout));
+  const planner::Asked asked = askedOf(described, flags);
+  constexpr size_t kWanted = 3;
+  planner::Near near = planner::tryNeighbours(asked, layout, &plan, {fit.device.available, fit.host.available}, kWanted,
+                                              maker(described, flags));
+  if (near.fitting.empty())
+    say(stderr, "mgc:{}\n", noneFits(near));
+  near.fitting.resize(std::min(kWanted, near.fitting.size()));
+  for (const planner::Trial &trial : near.fitting)
+    plan.fit.changes.push_back({planner::differing(asked, trial.options), trial.ranks, trial.bytes, trial.seconds});
+  return Status::ok();
+}
+
+void sayFit(const plan::Plan &plan) {
+  if (const std::optional<cost::Fit> fit = cost::fitOf(plan))
+    say(stderr, "{}\n{}", cost::describe(*fit), cost::changesText(plan, *fit));
 }
 
 struct Imported {
@@ -301,7 +338,9 @@ Status emitEvaluation(mlir::ModuleOp evaluation, const CompileFlags &flags, cons
     removeBundle(folder);
     return Status::ok();
   }
-  MGC_ASSIGN(plan, emitBundle(evaluation, folder, options));
+  EmitOptions ofEvaluation = options;
+  ofEvaluation.complete = nullptr;
+  MGC_ASSIGN(plan, emitBundle(evaluation, folder, ofEvaluation));
   say(stderr, "evaluation, of memory of its own:\n");
   sayMemory(plan);
   say(stderr, "plan in {}\n", folder.string());
@@ -327,6 +366,7 @@ Status compileSmallerBatches(const CompileFlags &flags, const std::vector<int64_
     smaller.layout.gbs = size;
     smaller.output = (std::filesystem::path(flags.output) / plan::batchFolder(std::to_string(size))).string();
     smaller.evaluation = false, smaller.dump.clear(), smaller.rampup.clear();
+    smaller.triesNeighbours = false;
     MGC_TRY(compile(smaller).at(fmt::format("--rampup-batch-size: batches of {}", size)));
   }
   return Status::ok();
@@ -409,6 +449,7 @@ Status compile(const CompileFlags &asked) {
     options.cpus = {flags.cpu};
   if (!flags.tuneThreads.empty())
     options.tune = [&](plan::Plan &plan) { return tuneFor(flags, plan); };
+  options.complete = [&](plan::Plan &plan) { return addFit(flags, *module, plan); };
   std::optional<int64_t> leastBudget;
   options.leastBudget = &leastBudget;
   auto emitted = emitBundle(*module, flags.output, options);
@@ -418,6 +459,7 @@ Status compile(const CompileFlags &asked) {
   sayWhatPairsLeaveOut(*module, plan);
   sayIdleOffload(*module, plan);
   sayMemory(plan);
+  sayFit(plan);
   say(stderr, "plan in {}\n", flags.output);
   MGC_TRY(emitEvaluation(evaluation ? *evaluation : mlir::ModuleOp(), flags, options));
   removeSmallerBatches(flags.output);

@@ -58,7 +58,10 @@ public:
   Emitter(ModuleOp module, AssembledPlan assembled)
       : module_(module), plan_(std::move(assembled.plan)), kernels_(std::move(assembled.kernels)) {}
 
-  Status tune(const EmitOptions &options) { return options.tune ? options.tune(plan_) : Status::ok(); }
+  Status prepare(const EmitOptions &options) {
+    MGC_TRY(options.tune ? options.tune(plan_) : Status::ok());
+    return options.complete ? options.complete(plan_) : Status::ok();
+  }
 
   // Compiles the row kernels into the bundle, under newLibrary, and names
   // them in the programs.
@@ -121,7 +124,7 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
   MGC_SET(
       lock,
       lockFolder(directory.string(), "another mgc compile writes into this folder; expected another folder").at("-o"));
-  MGC_TRY(emitter.tune(options)); // may take minutes, and be stopped: before there is anything to remove
+  MGC_TRY(emitter.prepare(options)); // may take minutes, and be stopped: before there is anything to remove
   MGC_TRY(emitter.compile(directory, options));
   plan::Plan plan = emitter.take();
   MGC_TRY(plan::provePlan(plan).at("the emitted plan cannot be proved"));

@@ -22,7 +22,8 @@ struct EmitOptions {
   bool force = false;                            // replaces a plan.json that is none of ours
   std::optional<int64_t> *leastBudget = nullptr; // if set, and the error is that of --memory: the least that would do
   std::string *kernelText = nullptr;             // if set: the row kernels' MLIR
-  std::function<Status(plan::Plan &)> tune = nullptr; // if set: called before kernels are compiled
+  // If set: called in this order before kernels are compiled.
+  std::function<Status(plan::Plan &)> tune = nullptr, complete = nullptr;
 };
 
 // Writes the bundle and proves it: the plan reads back equal, its structure verifies, its schedule cannot

@@ -1,6 +1,7 @@
-// See Balance.h. Two dynamic programs over (part, layers so far): the first finds the least possible largest
-// cost, the second, held to that, the least sum of squares. One program that ranked both at once would be
-// wrong: a prefix with a larger maximum can be the better one when a later part is larger still.
+// See Balance.h. Dynamic programs over (part, layers so far): the first finds the least possible largest cost; the second, held to
+// that, the least sum of squares, before and behind each point; the third takes the parts that are on some way of that sum, all of
+// whose ways have it, and finds the least largest memory. One program that ranked the first two at once would be wrong: a prefix
+// with a larger maximum can be the better one when a later part is larger still.
 #include "compiler/schedule/Balance.h"
 
 #include <algorithm>
@@ -10,24 +11,48 @@
 namespace mgc::schedule {
 namespace {
 
+constexpr double kRounding = 1e-9; // relative, of sums of equal numbers in another order
+
+std::vector<double> sumsOf(const std::vector<double> &values, int64_t layers) {
+  std::vector<double> sums(size_t(layers) + 1, 0);
+  for (size_t i = 0; i < values.size(); ++i)
+    sums[i + 1] = sums[i] + values[i];
+  return sums;
+}
+
 class Balancer {
 public:
   Balancer(const LayerCosts &costs, int64_t parts)
-      : costs(costs), parts(parts), layers(int64_t(costs.layers.size())), least(layers >= parts), sums(layers + 1, 0) {
-    for (int64_t i = 0; i < layers; ++i)
-      sums[i + 1] = sums[i] + costs.layers[i];
-  }
+      : costs(costs), parts(parts), layers(int64_t(costs.layers.size())), least(layers >= parts),
+        sums(sumsOf(costs.layers, layers)), states(sumsOf(costs.states, layers)), kept(sumsOf(costs.kept, layers)) {}
 
   std::vector<int64_t> balance() {
-    double bound = solve([](double before, double part) { return std::max(before, part); });
-    solve([&](double before, double part) { return part > bound ? INFINITY : before + part * part; });
+    const auto larger = [](double before, double own) { return std::max(before, own); };
+    const auto sum = [](double before, double own) { return before + own; };
+    solve([&](int64_t part, int64_t begin, int64_t end) { return cost(part, begin, end); }, larger);
+    const double bound = values[parts][layers];
+    const auto square = [&](int64_t part, int64_t begin, int64_t end) {
+      const double own = cost(part, begin, end);
+      return own > bound * (1 + kRounding) ? INFINITY : own * own;
+    };
+    const std::vector<std::vector<double>> behind = sumsBehind(square);
+    solve(square, sum);
+    const std::vector<std::vector<double>> before = values;
+    const double most = before[parts][layers] * (1 + kRounding);
+    solve(
+        [&](int64_t part, int64_t begin, int64_t end) {
+          const double all = before[part][begin] + square(part, begin, end) + behind[part + 1][end];
+          return all <= most ? memory(part, begin, end) : INFINITY;
+        },
+        larger);
     std::vector<int64_t> split(parts);
-    for (int64_t part = parts, end = layers; part-- > 0;) {
-      int64_t begin = choice[part][end];
-      split[part] = end - begin;
-      end = begin;
-    }
+    for (int64_t part = parts, end = layers; part-- > 0; end = choice[part][end])
+      split[part] = end - choice[part][end];
     return split;
+  }
+
+  double memory(int64_t part, int64_t begin, int64_t end) const {
+    return states[end] - states[begin] + double(parts - part) * (kept[end] - kept[begin]);
   }
 
 private:
@@ -35,35 +60,49 @@ private:
     return sums[end] - sums[begin] + (part == 0 ? costs.embed : 0) + (part + 1 == parts ? costs.head : 0);
   }
 
-  // The best value over all splits of all layers; combine(value of the parts before, cost of a part). Records choices.
-  template <typename Combine> double solve(Combine &&combine) {
-    std::vector<double> before(layers + 1, INFINITY);
-    before[0] = 0;
-    choice.assign(parts, std::vector<int64_t>(layers + 1, 0));
-    for (int64_t part = 0; part < parts; ++part) {
-      std::vector<double> best(layers + 1, INFINITY);
+  // The best value of all ways to each point: combine(value of the parts before, of a part). Of equal ways the one whose last part is
+  // longest. Records choices.
+  template <typename Value, typename Combine> void solve(Value &&value, Combine &&combine) {
+    values.assign(size_t(parts) + 1, std::vector<double>(size_t(layers) + 1, INFINITY));
+    values[0][0] = 0;
+    choice.assign(size_t(parts), std::vector<int64_t>(size_t(layers) + 1, 0));
+    for (int64_t part = 0; part < parts; ++part)
       for (int64_t end = 0; end <= layers; ++end)
-        for (int64_t begin = 0; begin <= end - least; ++begin) {
-          if (before[begin] == INFINITY)
-            continue;
-          double value = combine(before[begin], cost(part, begin, end));
-          if (value < best[end]) {
-            best[end] = value;
-            choice[part][end] = begin;
-          }
-        }
-      before = std::move(best);
-    }
-    return before[layers];
+        for (int64_t begin = 0; begin <= end - least; ++begin)
+          if (values[part][begin] < INFINITY)
+            if (const double found = combine(values[part][begin], value(part, begin, end));
+                found < values[part + 1][end])
+              values[part + 1][end] = found, choice[part][end] = begin;
+  }
+
+  // Least sums of the parts from each point on.
+  template <typename Value> std::vector<std::vector<double>> sumsBehind(Value &&value) const {
+    std::vector<std::vector<double>> sums(size_t(parts) + 1, std::vector<double>(size_t(layers) + 1, INFINITY));
+    sums[parts][layers] = 0;
+    for (int64_t part = parts; part-- > 0;)
+      for (int64_t begin = 0; begin <= layers; ++begin)
+        for (int64_t end = begin + least; end <= layers; ++end)
+          if (sums[part + 1][end] < INFINITY)
+            sums[part][begin] = std::min(sums[part][begin], value(part, begin, end) + sums[part + 1][end]);
+    return sums;
   }
 
   const LayerCosts &costs;
   int64_t parts, layers, least; // least: layers per part
-  std::vector<double> sums;
+  std::vector<double> sums, states, kept;
+  std::vector<std::vector<double>> values;  // [parts so far][layers so far]
   std::vector<std::vector<int64_t>> choice; // [part][end]: where the part begins
 };
 
 } // namespace
+
+double largestMemory(const LayerCosts &costs, const std::vector<int64_t> &split) {
+  const Balancer balancer(costs, int64_t(split.size()));
+  double largest = 0;
+  for (int64_t part = 0, begin = 0; part < int64_t(split.size()); begin += split[part++])
+    largest = std::max(largest, balancer.memory(part, begin, begin + split[part]));
+  return largest;
+}
 
 std::vector<int64_t> balance(const LayerCosts &costs, int64_t parts) {
   assert(parts >= 1);

@@ -20,7 +20,10 @@
 #include "compiler/step/BlockParameters.h"
 #include "compiler/step/StepBuilder.h"
 #include "dialects/mg/Parameter.h"
+#include "dialects/mg/training/StageSizes.h"
 #include "runtime/base/Checked.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -78,19 +81,60 @@ private:
       return it->second;
     };
     for (size_t i = 0; i < chain.size(); ++i)
-      if (i >= begin && i < end)
+      if (i >= begin && i < end) {
         costs.layers.push_back(cost(i));
-      else
+        costs.kept.push_back(keptBytes(*chain[i].block));
+        costs.states.push_back(stateBytes(*chain[i].block));
+      } else {
         (i < begin ? costs.embed : costs.head) += cost(i);
+      }
     Checked chunks = checkedMultiply(stages_, virtualStages_);
     if (!chunks || int64_t(costs.layers.size()) < *chunks)
       return module_.emitError() << costs.layers.size() << " layers do not fill " << stages_ << " stages x "
                                  << virtualStages_ << " virtual stages; at most " << costs.layers.size() << " chunks";
     const int64_t parts = *chunks;
     std::vector<int64_t> sizes = trained_ ? trainedChunks(trained_) : schedule::balance(costs, parts);
+    if (const std::string &asked = trainingOf(module_).stages; !asked.empty() && !trained_) {
+      Result<std::vector<int64_t>> given = parseStageSizes(asked);
+      if (!given.isOk())
+        return module_.emitError() << "mg.training: stages: " << given.status().message();
+      if (int64_t(given->size()) != parts ||
+          std::accumulate(given->begin(), given->end(), int64_t(0)) != int64_t(costs.layers.size()))
+        return module_.emitError() << "mg.training: stages = \"" << asked << "\"; expected " << costs.layers.size()
+                                   << " layers in " << parts << " chunks";
+      sizes = given.take();
+    }
     if (!trained_)
       sizes.front() += int64_t(begin), sizes.back() += int64_t(chain.size() - end);
     return cut(chain, sizes);
+  }
+
+  // Bytes that a rank keeps of a microbatch for an instance's backward.
+  static double keptBytes(const ModelBlock &block) {
+    double bytes = 0;
+    for (auto [i, result] : llvm::enumerate(block.forward.results))
+      if (result.kind == BlockFunction::ResultKind::saved && result.activation < 0)
+        bytes += double(bytesOf(block.forward.resultType(i)));
+    return bytes;
+  }
+
+  // Bytes of an instance's parameters, about: their values, gradients, masters and two moments, or slices of them.
+  double stateBytes(const ModelBlock &block) const {
+    const TrainingSettings &training = trainingOf(module_);
+    const Sharding sharding = shardingOf(module_);
+    const auto width = [](plan::DType type) { return double(plan::sizeInBytes(type)); };
+    const double states = (training.dtype == plan::DType::f32 ? 2 : 3) * width(plan::DType::f32);
+    auto parameters = mgc::parametersOf(block);
+    double bytes = 0;
+    for (const BlockParameter &parameter : succeeded(parameters) ? *parameters : std::vector<BlockParameter>()) {
+      const double ranks = double(plan::groupSize(sharding.mesh, shardAxesOf(parameter.key, sharding)));
+      const auto share = [&](int64_t level) { return sharding.level >= level ? 1 / ranks : 1; };
+      double own = width(training.dtype) * share(3);
+      if (!isFrozen(parameter))
+        own += width(training.gradientType) * share(2) + states * share(1);
+      bytes += own * double(parameter.elements);
+    }
+    return bytes;
   }
 
   LogicalResult cut(const std::vector<Instance> &chain, ArrayRef<int64_t> sizes) {

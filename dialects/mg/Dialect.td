@@ -134,7 +134,8 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
 
     - sizes, 0 where unknown: `sequence_length`, `micro_batch_size` (of a data rank), `global_batch_size`,
       `vocabulary` without padding; `encoder_seq_length`: 0 without an encoder. `microbatches`: 1
-    - the pipeline: `schedule`: "", `virtual_stages`: 1, `chunks_in_v`: false, `split_backward`: false; `schedule_text`
+    - the pipeline: `schedule`: "", `virtual_stages`: 1, `chunks_in_v`: false, `split_backward`: false; `stages`: "",
+      the layers of each chunk ("3,4x14,2") where they are not cut by work; `schedule_text`
       of a schedule that a file gave, `schedule_memory` (a number) of one that is planned, where `memory` does
       not choose it, and `machine`, the name or the description of the machine whose times it is planned by
       (docs/adding-a-schedule.md)

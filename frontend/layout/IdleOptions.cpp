@@ -50,7 +50,6 @@ std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &l
       "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
   const std::string hasItsOwn = fmt::format("--schedule {} has its own order", layout.schedule);
   add(asked.scheduleMemory && !layout.scheduleMemory, &LayoutOptions::scheduleMemory, hasItsOwn);
-  add(asked.machine && !layout.scheduleMemory && !asked.memory, &LayoutOptions::machine, hasItsOwn);
   return idle;
 }
 

@@ -33,6 +33,9 @@ struct LayoutOptions { // the options that were given
   std::optional<std::vector<std::string>> offloadModules = {};
   std::optional<std::string> hostMemory = {}, offload = {}; // offload: kOffloadGiven or kOffloadAuto
   std::optional<int64_t> recomputeLayers = {};
+  std::optional<std::string> stages = {}, pipelineText = {}; // StageCut.h
+  std::optional<int64_t> firstStageLayers = {}, lastStageLayers = {};
+  std::optional<bool> countsEmbedding = {}, countsLoss = {};
   std::optional<std::vector<std::string>> recomputeModules = {};
   std::optional<int64_t> laterTokens = {};
   std::optional<double> laterTokensFactor = {};

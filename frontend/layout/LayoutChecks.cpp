@@ -7,6 +7,7 @@
 #include "frontend/layout/Offload.h"
 #include "frontend/layout/Options.h"
 #include "frontend/layout/Recomputation.h"
+#include "frontend/layout/StageCut.h"
 #include "plan/Limits.h"
 #include "runtime/base/Checked.h"
 #include <algorithm>
@@ -541,6 +542,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.dropPolicy.reset();
   setNearestLaterTokens(model, near.sequenceLength, options);
   setNearestRecompute(model, options);
+  setNearestStageCut(options);
   setNearestOffload(model, layout, options);
   if (!canFreeze(model, layout))
     options.freeze.reset();

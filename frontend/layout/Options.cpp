@@ -1,11 +1,10 @@
 // See Options.h.
 #include "frontend/layout/Options.h"
 
-#include "dialects/mg/training/OffloadWords.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/LaterTokens.h"
-#include "frontend/layout/Recomputation.h"
+#include "frontend/layout/OptionRows.h"
 #include "plan/Optimizers.h"
 
 #include <algorithm>
@@ -16,7 +15,7 @@ namespace mgc::frontend {
 namespace {
 
 constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24, kMaxTokens = 1 << 30, kMaxElements = int64_t(1) << 40,
-                  kMaxCoefficient = 1 << 20, kStandardSequence = 1024;
+                  kMaxCoefficient = 1 << 20, kStandardSequence = 1024, kMostLayers = 1 << 20;
 
 std::vector<std::string> possibleTypes(const Supported &) {
   std::vector<std::string> names;
@@ -26,24 +25,10 @@ std::vector<std::string> possibleTypes(const Supported &) {
 }
 std::vector<std::string> dispatchers(const Supported &) { return {"alltoall", "allgather"}; }
 std::vector<std::string> orders(const Supported &) { return {"zigzag", "contiguous"}; }
-template <typename Rows> std::vector<std::string> namesOf(const Rows &rows) {
-  std::vector<std::string> names;
-  for (const auto &row : rows)
-    names.emplace_back(row.name);
-  return names;
-}
 std::vector<std::string> scheduleNames(const Supported &supported) { return namesOf(supported.schedules); }
 std::vector<std::string> machineNames(const Supported &supported) { return namesOf(supported.machines); }
 std::vector<std::string> dtypes(const Supported &supported) { return supported.dtypes; }
 std::vector<std::string> outerStrategies(const Supported &) { return {"no_shard", std::string(kShardsOuter)}; }
-template <typename Word> std::vector<std::string> wordsOf() {
-  return {plan::enumNames<Word>.begin(), plan::enumNames<Word>.end()};
-}
-std::vector<std::string> offloads(const Supported &) { return {std::string(kOffloadGiven), std::string(kOffloadAuto)}; }
-std::vector<std::string> offloadModules(const Supported &) { return namesOf(kOffloadModules); }
-std::vector<std::string> granularities(const Supported &) { return {"selective", "full"}; }
-std::vector<std::string> methods(const Supported &) { return wordsOf<RecomputeMethod>(); }
-std::vector<std::string> modules(const Supported &) { return recomputeModuleNames(); }
 std::vector<std::string> optimizerNames(const Supported &) {
   std::vector<std::string> names = wordsOf<plan::Optimizer>();
   names.emplace_back(kAdam);
@@ -51,12 +36,12 @@ std::vector<std::string> optimizerNames(const Supported &) {
 }
 std::vector<std::string> targetNames(const Supported &supported) { return namesOf(supported.targets); }
 
-std::vector<LayoutOption> makeOptions() {
+// Up to what takes memory.
+std::vector<LayoutOption> firstOptions() {
   using Options = LayoutOptions;
-  const std::vector<AnyOptionField> policy = {&Options::recompute,         &Options::recomputeGranularity,
-                                              &Options::recomputeMethod,   &Options::recomputeLayers,
-                                              &Options::recomputeModules,  &Options::recomputeActivations,
-                                              &Options::moeLayerRecompute, &Options::memory};
+  const std::vector<AnyOptionField> cut = {&Options::stages,           &Options::pipelineText,
+                                           &Options::firstStageLayers, &Options::lastStageLayers,
+                                           &Options::countsEmbedding,  &Options::countsLoss};
   return {
       {.flag = "--tp",
        .field = &Options::tp,
@@ -140,6 +125,36 @@ std::vector<LayoutOption> makeOptions() {
        .most = 1 << 20,
        .help = "Megatron-LM's way to give --vpp: layers of a chunk; vpp = layers / (pp * N)",
        .replaces = {&Options::vpp}},
+      {.flag = "--stages",
+       .field = &Options::stages,
+       .help = "Layers of each chunk of the pipeline: 3,4x14,2 is one of 3, 14 of 4 and one of 2",
+       .standard = "by work",
+       .reason = "the largest has least work",
+       .replaces = cut,
+       .training = &Layout::stages},
+      {.flag = "--decoder-first-pipeline-num-layers",
+       .field = &Options::firstStageLayers,
+       .most = kMostLayers,
+       .help = "Layers of the first stage; the others share out the rest evenly",
+       .replaces = cut},
+      {.flag = "--decoder-last-pipeline-num-layers",
+       .field = &Options::lastStageLayers,
+       .most = kMostLayers,
+       .help = "Layers of the last stage; the others share out the rest evenly",
+       .replaces = cut},
+      {.flag = "--account-for-embedding-in-pipeline-split",
+       .field = &Options::countsEmbedding,
+       .help = "Chunks have as many layers, of which the embedding is one",
+       .standard = "off"},
+      {.flag = "--account-for-loss-in-pipeline-split",
+       .field = &Options::countsLoss,
+       .help = "Chunks have as many layers, of which the head with the loss is one",
+       .standard = "off"},
+      {.flag = "--pipeline-model-parallel-layout",
+       .field = &Options::pipelineText,
+       .help = "Megatron-LM's text of the chunks, as Et*3|(tt|)*29m|L: E embedding, t layer, m module of a later "
+               "token, L loss",
+       .replaces = cut},
       {.flag = "--sp",
        .field = &Options::sp,
        .aliases = {"--sequence-parallel"},
@@ -357,116 +372,12 @@ std::vector<LayoutOption> makeOptions() {
        .standard = "none",
        .reason = "all parameters are trained",
        .ofBlocks = &Layout::freeze,
-       .onResume = OnResume::refused},
-      {.flag = "--recompute",
-       .field = &Options::recompute,
-       .help = "Backward recomputes norms, activation functions and gated products; --no-recompute saves all that it "
-               "reads, where time is worth more than memory",
-       .standard = "on",
-       .reason = "they take more memory than time",
-       .hasNegation = true,
-       .replaces = policy},
-      {.flag = "--recompute-granularity",
-       .field = &Options::recomputeGranularity,
-       .words = granularities,
-       .help =
-           "What else layers recompute: selective, the modules of --recompute-modules; full, all but their input and "
-           "choices of experts, of the layers that --recompute-method says",
-       .standard = "none",
-       .reason = "nothing else unless asked for",
-       .replaces = policy,
-       .training = &Layout::recompute},
-      {.flag = "--recompute-method",
-       .field = &Options::recomputeMethod,
-       .words = methods,
-       .help = "With --recompute-granularity full: uniform, all layers, in units of --recompute-num-layers; block, the "
-               "first so many of each stage, and of each virtual stage",
-       .standard = "none, one must be given",
-       .training = &Layout::recomputeMethod},
-      {.flag = "--recompute-num-layers",
-       .field = &Options::recomputeLayers,
-       .most = 1 << 16,
-       .help = "With --recompute-granularity full: the layers of a unit (uniform), or of a stage (block)",
-       .standard = "none, one must be given",
-       .training = &Layout::recomputeLayers},
-      {.flag = "--recompute-modules",
-       .field = &Options::recomputeModules,
-       .words = modules,
-       .whyNot = whyNoRecomputeModule,
-       .help =
-           "With --recompute-granularity selective: parts of a layer that backward recomputes; layernorm and moe_act "
-           "always are",
-       .standard = "core_attn",
-       .reason = "as Megatron-LM",
-       .training = &Layout::recomputeModules},
-      {.flag = "--recompute-activations",
-       .field = &Options::recomputeActivations,
-       .help = "Megatron-LM's short way to say --recompute-granularity selective",
-       .standard = "off"},
-      {.flag = "--moe-layer-recompute",
-       .field = &Options::moeLayerRecompute,
-       .help = "Megatron-LM's older way to say --recompute-granularity selective --recompute-modules moe",
-       .standard = "off"},
-      {.flag = "--memory",
-       .field = &Options::memory,
-       .help =
-           "Memory of a rank (80GB, 22GiB), or a part of the device's (90%): each layer recomputes what it must for "
-           "that, and the step is shortest",
-       .standard = "none",
-       .replaces = policy,
-       .training = &Layout::memory},
-      {.flag = "--optimizer-cpu-offload",
-       .field = &Options::optimizerOffload,
-       .help =
-           "On GPUs: masters and what the optimizer keeps are in memory of the host, and pass through the device in "
-           "pieces when they are updated",
-       .standard = "off",
-       .hasNegation = true,
-       .replaces = {&Options::offloadFraction, &Options::offload}},
-      {.flag = "--optimizer-offload-fraction",
-       .field = &Options::offloadFraction,
-       .least = 0,
-       .most = 1,
-       .help = "With --optimizer-cpu-offload: the part of their bytes that is on the host",
-       .standard = "1",
-       .reason = "all of them",
-       .training = &Layout::optimizerOffload},
-      {.flag = "--offload",
-       .field = &Options::offload,
-       .words = offloads,
-       .help =
-           "With --memory, on GPUs: auto chooses between none and each quarter of --optimizer-offload-fraction, within "
-           "--host-memory",
-       .reason = "by --optimizer-cpu-offload"},
-      {.flag = "--fine-grained-activation-offloading",
-       .field = &Options::activationOffload,
-       .help = "On GPUs: what layers save of --offload-modules is in memory of the host until their backward",
-       .standard = "off",
-       .hasNegation = true,
-       .replaces = {&Options::offloadModules, &Options::activationFraction}},
-      {.flag = "--offload-modules",
-       .field = &Options::offloadModules,
-       .words = offloadModules,
-       .help = "With --fine-grained-activation-offloading: parts of a layer whose saved inputs are on the host",
-       .standard = "none, one must be given",
-       .training = &Layout::offloadModules},
-      {.flag = "--activation-offload-fraction",
-       .field = &Options::activationFraction,
-       .least = 0,
-       .most = 1,
-       .help = "With --fine-grained-activation-offloading: the part of a chunk's layers, but for its last, the first "
-               "of them",
-       .standard = "1",
-       .reason = "all of them",
-       .training = &Layout::activationOffload},
-      {.flag = "--host-memory",
-       .field = &Options::hostMemory,
-       .help = "With --optimizer-cpu-offload, --fine-grained-activation-offloading or --offload auto: the most memory "
-               "of the "
-               "host that a rank may take (64GB, 22GiB), or a part of what the machine has for each device (90%)",
-       .standard = "none",
-       .reason = "any",
-       .training = &Layout::hostMemory},
+       .onResume = OnResume::refused}};
+}
+
+std::vector<LayoutOption> lastOptions() {
+  using Options = LayoutOptions;
+  return {
       {.flag = "--loss-tile",
        .field = &Options::lossTile,
        .least = 0,
@@ -559,7 +470,12 @@ std::string LayoutOption::standardOf(const Supported &supported) const {
 }
 
 const std::vector<LayoutOption> &layoutOptions() {
-  static const std::vector<LayoutOption> options = makeOptions();
+  static const std::vector<LayoutOption> options = [] {
+    std::vector<LayoutOption> all;
+    for (auto part : {firstOptions, memoryOptions, lastOptions})
+      std::ranges::move(part(), std::back_inserter(all));
+    return all;
+  }();
   return options;
 }
 

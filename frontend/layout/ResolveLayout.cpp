@@ -9,6 +9,7 @@
 #include "frontend/layout/Offload.h"
 #include "frontend/layout/Options.h"
 #include "frontend/layout/Recomputation.h"
+#include "frontend/layout/StageCut.h"
 #include "frontend/layout/UnknownWords.h"
 #include "plan/Optimizers.h"
 #include "runtime/base/Rounding.h"
@@ -35,6 +36,7 @@ public:
     resolveSchedule();
     resolveTarget();
     resolveLossTile();
+    resolveStages();
     resolveOffloading();
     resolveOverlap();
     resolveFrozen();
@@ -118,6 +120,7 @@ private:
   void resolveLaterTokens();
   void resolveRecomputation();
   void resolveOffloading();
+  void resolveStages();
   void resolveFrozen();
   void resolveMachine();
   void resolveTypes();
@@ -409,10 +412,8 @@ void LayoutResolver::resolveSchedule() {
   layout.splitBackward = row->splitBackward;
   layout.chunksInV = row->chunksInV && layout.virtualStages > 1;
   layout.scheduleText = row->text;
-  if (row->byTime || hasBudget())
+  if (row->byTime || hasBudget() || flags.machine || defaults.machine)
     resolveMachine();
-  else if (given(&LayoutOptions::machine))
-    word(&LayoutOptions::machine); // read by nothing, and yet one that is known
   if (!row->byTime)
     return;
   if (!hasBudget() || flags.scheduleMemory || defaults.scheduleMemory) // else it is chosen
@@ -529,6 +530,14 @@ void LayoutResolver::resolveOffloading() {
   given(&LayoutOptions::activationOffload), given(&LayoutOptions::activationFraction),
       given(&LayoutOptions::offloadModules);
   resolveOffload(model, either(flags, defaults), layout, problems);
+}
+
+void LayoutResolver::resolveStages() {
+  given(&LayoutOptions::stages), given(&LayoutOptions::pipelineText);
+  given(&LayoutOptions::firstStageLayers), given(&LayoutOptions::lastStageLayers);
+  given(&LayoutOptions::countsEmbedding), given(&LayoutOptions::countsLoss);
+  if (problems.empty())
+    resolveStageCut(model, either(flags, defaults), layout, problems);
 }
 
 void LayoutResolver::resolveRecomputation() {

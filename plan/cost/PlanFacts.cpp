@@ -107,7 +107,7 @@ WorkTotals totalsOfStep(const StagePlan &stage, const std::vector<WorkTotals> &c
   return totals;
 }
 
-int64_t parametersOf(const Plan &plan, int64_t stage) {
+int64_t parametersOfRank(const Plan &plan, int64_t stage) {
   int64_t sum = 0;
   for (const Parameter &parameter : plan.parameters)
     for (const Parameter::Place &place : parameter.places) {
@@ -117,15 +117,6 @@ int64_t parametersOf(const Plan &plan, int64_t stage) {
       sum += elements;
     }
   return sum;
-}
-
-void addParameters(PlanFacts &facts, const Plan &plan) {
-  for (const Parameter &parameter : plan.parameters) {
-    const int64_t elements = isCounter(plan, parameter) ? 0 : elementsOf(parameter);
-    facts.parameters += elements;
-    facts.activeParameters += std::llround(double(elements) * parameter.activeShare);
-    facts.trainedParameters += isFrozen(plan, parameter) ? 0 : elements;
-  }
 }
 
 // The numbers of the instances whose parameters the stage has, of the encoder's layers or of the others.
@@ -232,7 +223,7 @@ StageFacts factsOf(const ParameterBindings &bindings, int64_t index, const WorkT
   facts.bytes = stage.bytes;
   facts.leastBytes = stage.leastBytes;
   facts.hostBytes = stage.hostBytes;
-  facts.parameters = parametersOf(plan, index);
+  facts.parameters = parametersOfRank(plan, index);
   facts.flops = totals.flops;
   facts.attentionShares = sharesOf(totals.attention);
   for (const Region &region : stage.regions) {
@@ -250,9 +241,21 @@ StageFacts factsOf(const ParameterBindings &bindings, int64_t index, const WorkT
 
 } // namespace
 
+ParameterCounts mgc::cost::parametersOf(const Plan &plan) {
+  ParameterCounts counts;
+  for (const Parameter &parameter : plan.parameters) {
+    const int64_t elements = isCounter(plan, parameter) ? 0 : elementsOf(parameter);
+    counts.all += elements;
+    counts.active += std::llround(double(elements) * parameter.activeShare);
+    counts.trained += isFrozen(plan, parameter) ? 0 : elements;
+  }
+  return counts;
+}
+
 PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   PlanFacts facts;
-  addParameters(facts, plan);
+  facts.parameters = parametersOf(plan);
+  facts.fit = fitOf(plan);
   const ParameterBindings bindings(plan);
   std::vector<WorkTotals> programs;
   for (const Program &program : plan.programs)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan/Plan.h"
+#include "plan/cost/Fit.h"
 
 #include <tuple>
 
@@ -50,13 +51,21 @@ struct StageFacts {
   std::vector<Traffic> traffic;
 };
 
+// The model's, tied ones once, without padding.
+struct ParameterCounts {
+  int64_t all = 0;
+  int64_t active = 0;  // parameters that a token uses (Parameter::activeShare)
+  int64_t trained = 0; // parameters that are not frozen
+};
+ParameterCounts parametersOf(const plan::Plan &plan);
+
 struct PlanFacts {
   std::vector<StageFacts> stages;
-  int64_t parameters = 0;        // the model's, tied ones once, without padding
-  int64_t activeParameters = 0;  // parameters that a token uses (Parameter::activeShare)
-  int64_t trainedParameters = 0; // parameters that are not frozen
-  double flops = 0;              // all ranks' in a training step
-  std::string picture;           // the schedule, a backward two and everything else one unit long
+  ParameterCounts parameters;
+  std::optional<Fit>
+      fit; // on the machine that the plan was compiled for; nothing: it names none, and it is compared with another
+  double flops = 0;    // all ranks' in a training step
+  std::string picture; // the schedule, a backward two and everything else one unit long
 };
 
 // `columns`: of the picture.

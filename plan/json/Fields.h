@@ -32,6 +32,7 @@ template <> inline constexpr bool isTuple<ParameterDim> = true;
 template <> inline constexpr bool isTuple<Input::Dim> = true;
 template <> inline constexpr bool isTuple<Setting> = true;
 template <> inline constexpr bool isTuple<PlanBudget::Point> = true;
+template <> inline constexpr bool isTuple<PlanFit::Change> = true;
 template <> inline constexpr bool isTuple<Scalar::Term> = true;
 
 // --- Fields ------------------------------------------------------------------------------------------------
@@ -183,6 +184,15 @@ template <typename V> constexpr void fields(V &v, Of<PlanBudget>) {
   required<&PlanBudget::policies, &PlanBudget::curve>(v);
 }
 
+template <typename V> constexpr void fields(V &v, Of<PlanFit::Change>) {
+  required<&PlanFit::Change::flags, &PlanFit::Change::ranks, &PlanFit::Change::bytes, &PlanFit::Change::seconds>(v);
+}
+
+template <typename V> constexpr void fields(V &v, Of<PlanFit>) {
+  required<&PlanFit::machine, &PlanFit::deviceBytes, &PlanFit::hostBytes>(v);
+  optional<&PlanFit::changes>(v);
+}
+
 template <typename V> constexpr void fields(V &v, Of<Setting>) {
   required<&Setting::flag, &Setting::value, &Setting::resume>(v);
 }
@@ -194,7 +204,7 @@ template <typename V> constexpr void fields(V &v, Of<Plan>) {
            &Plan::objective, &Plan::zigzag, &Plan::longestDocument>(v);
   required<&Plan::microBatchSize, &Plan::globalBatchSize, &Plan::microbatches, &Plan::vocabulary, &Plan::zero,
            &Plan::schedule, &Plan::virtualStages, &Plan::target, &Plan::dtype, &Plan::gradientType>(v);
-  optional<&Plan::optimizer, &Plan::budget, &Plan::settings>(v);
+  optional<&Plan::optimizer, &Plan::budget, &Plan::fit, &Plan::settings>(v);
   required<&Plan::kernels, &Plan::parameters>(v);
   optional<&Plan::ignoredTensors>(v);
   required<&Plan::programs, &Plan::stages>(v);

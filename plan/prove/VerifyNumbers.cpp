@@ -157,6 +157,22 @@ static void verifyBudget(Checks &checks) {
                             point.bytes, point.seconds);
 }
 
+static void verifyFit(Checks &checks) {
+  constexpr int64_t kMost = int64_t(1) << 60;
+  const PlanFit &fit = checks.plan.fit;
+  Place root;
+  const Place place = root.field("fit"), changes = place.field("changes");
+  const auto isSize = [](int64_t bytes) { return bytes >= 0 && bytes <= kMost; };
+  checks.violations.expect(isSize(fit.deviceBytes) && isSize(fit.hostBytes), place,
+                           "{} bytes of the device and {} of the host, expected 0 to {}", fit.deviceBytes,
+                           fit.hostBytes, kMost);
+  for (size_t i = 0; i < fit.changes.size(); ++i)
+    if (const PlanFit::Change &change = fit.changes[i];
+        !isSize(change.ranks) || !isSize(change.bytes) || !(change.seconds >= 0 && std::isfinite(change.seconds)))
+      checks.violations.add(changes.element(i), "{} ranks, {} bytes, {} seconds, expected numbers from 0 on",
+                            change.ranks, change.bytes, change.seconds);
+}
+
 void verifyNumbers(Checks &checks) {
   const Plan &plan = checks.plan;
   Place root;
@@ -185,6 +201,7 @@ void verifyNumbers(Checks &checks) {
   verifyImages(checks);
   verifyTypes(checks);
   verifyBudget(checks);
+  verifyFit(checks);
   verifyKernelFiles(checks);
 }
 

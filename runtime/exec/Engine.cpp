@@ -1,10 +1,12 @@
 // See Engine.h.
 #include "runtime/exec/Engine.h"
 
+#include "plan/FitText.h"
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/Cores.h"
 #include "runtime/base/MachineMemory.h"
+#include "runtime/base/NumberText.h"
 #include "runtime/comm/indevice/InDeviceWorld.h"
 #include "runtime/comm/nccl/StagedHosts.h"
 #include "runtime/comm/thread/ThreadWorld.h"
@@ -78,7 +80,7 @@ private:
   Status openHosts();
   Result<std::function<Status()>> barrierOf(Communicator &communicator);
   Status collectValues(const GlobalBatch &batch); // from all ranks
-  Status checkMemory() const;
+  Status checkMemory();
   Status openCommunicators();
   Status createRanks();
   Status chooseProducts();
@@ -93,8 +95,8 @@ private:
   const plan::Plan plan_;
   const EngineOptions options_;
   std::optional<plugin::PluginDevice> device_;
-  bool isOnHost_ = false;   // mgc_device_facts::host_memory
-  int64_t freeAtFirst_ = 0; // bytes of the device
+  bool isOnHost_ = false;               // mgc_device_facts::host_memory
+  int64_t freeAtFirst_ = 0, spare_ = 0; // bytes of the device; spare: when the ranks have their memory
   std::unique_ptr<RowKernels> kernels_;
   std::optional<ProductChoices> choices_;          // where matrix products are measured
   std::unique_ptr<ThreadWorld> hostWorld_;         // for ranks of this process, on the host
@@ -169,8 +171,9 @@ std::string RankEngine::whereRanksAre() const {
   if (isOnHost())
     return fmt::format("{} thread{} each{}", threadsPerRank_, threadsPerRank_ == 1 ? "" : "s", describeCollectives());
   const Result<mgc_device_facts> facts = device_->describe();
-  return fmt::format("{} device {}, {}; {}{}", ranks_.size() > 1 ? "sharing" : "on", options_.device.ordinal,
-                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?", describeCollectives());
+  return fmt::format("{} device {}, {}, with {} of its memory to spare; {}{}", ranks_.size() > 1 ? "sharing" : "on",
+                     options_.device.ordinal, facts.isOk() ? facts->name : "?", bytesText(double(spare_)),
+                     facts.isOk() ? facts->versions : "?", describeCollectives());
 }
 
 std::string RankEngine::describeCollectives() const {
@@ -182,7 +185,7 @@ std::string RankEngine::describeCollectives() const {
   return sum.all == 0 ? "" : fmt::format("; {} of {} collectives of a step overlap products", sum.overlapped, sum.all);
 }
 
-Status RankEngine::checkMemory() const {
+Status RankEngine::checkMemory() {
   MGC_ASSIGN(facts, device_->describe());
   const std::vector<int64_t> local = localRanks();
   int64_t needed = 0, most = 0;
@@ -190,18 +193,22 @@ Status RankEngine::checkMemory() const {
     needed += bytesOf(rank);
     most = std::max(most, bytesOf(rank));
   }
-  if (needed <= facts.free_bytes)
+  if (needed <= facts.free_bytes) {
+    spare_ = facts.free_bytes - needed;
     return Status::ok();
+  }
   const std::string advice =
       local.size() > 1 && most <= facts.free_bytes
           ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(), inGib(most))
           : fmt::format("a layout whose ranks need {} would fit: more ranks along tp, pp or, with --zero 1, dp; or "
                         "smaller microbatches",
                         howMuchLess(most, std::max<int64_t>(facts.free_bytes, 1)));
+  const std::string changes = plan::changesText(plan_);
   return errorf("device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
-                "allocated; {}",
+                "allocated; {}{}{}",
                 options_.device.ordinal, facts.name, local.size(), inGib(needed), inGib(facts.free_bytes),
-                inGib(facts.total_bytes), advice);
+                inGib(facts.total_bytes), advice, changes.empty() ? "" : "\n",
+                changes.substr(0, changes.find_last_not_of('\n') + 1));
 }
 
 // The hosts of processes, which have communicators of their own in addition to those of devices.

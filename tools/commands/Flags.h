@@ -16,6 +16,7 @@ struct CompileFlags {
   bool force = false;                          // --force: replace a plan.json that is none of ours
   bool fusion = true;                          // --no-fusion
   bool evaluation = false;                     // --evaluation
+  bool triesNeighbours = true;                 // where the plan does not fit the machine
   std::vector<int64_t> rampup;                 // --rampup-batch-size: three numbers, or none
   std::string tuneThreads;                     // --tune-products; empty: no tuning, 0: as many as a rank has here
   std::string tuneCache;                       // --tune-cache; empty: the default one

@@ -41,7 +41,6 @@ std::string precisionText(const plan::Plan &plan) {
   return fmt::format(" with f32 masters; gradients {}", plan::nameOf(plan.gradientType));
 }
 
-// "adamw keeps master, exp_avg, exp_avg_sq: ZeRO-1, a slice on each data rank".
 // Whether instances of the optimizer share out what the update needs.
 bool sharesOuter(const plan::Plan &plan) {
   return std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
@@ -49,6 +48,7 @@ bool sharesOuter(const plan::Plan &plan) {
   });
 }
 
+// "adamw keeps master, exp_avg, exp_avg_sq: ZeRO-1, a slice on each data rank".
 std::string optimizerText(const plan::Plan &plan) {
   std::vector<std::string> kept;
   bool isSliced = false;
@@ -76,15 +76,17 @@ void printModel(const plan::Plan &plan) {
         drops->byPosition ? "first positions" : "largest weights");
 }
 
+// "671 B parameters (37.5 B active), 1.20 M trained"
+std::string parametersText(const ParameterCounts &counts) {
+  return fmt::format("{} parameters{}{}", countText(double(counts.all)),
+                     counts.active == counts.all ? "" : fmt::format(" ({} active)", countText(double(counts.active))),
+                     counts.trained == counts.all ? ""
+                                                  : fmt::format(", {} trained", countText(double(counts.trained))));
+}
+
 void printLayout(const plan::Plan &plan, const PlanFacts &facts, const StepCost &step) {
-  say(stdout, "model      {}, {} parameters{}{}, {}{}\n", plan.modelType, countText(double(facts.parameters)),
-      facts.activeParameters == facts.parameters
-          ? ""
-          : fmt::format(" ({} active)", countText(double(facts.activeParameters))),
-      facts.trainedParameters == facts.parameters
-          ? ""
-          : fmt::format(", {} trained", countText(double(facts.trainedParameters))),
-      plan::nameOf(plan.dtype), precisionText(plan));
+  say(stdout, "model      {}, {}, {}{}\n", plan.modelType, parametersText(facts.parameters), plan::nameOf(plan.dtype),
+      precisionText(plan));
   printModel(plan);
   say(stdout, "target     {}\n", plan::describeTarget(plan));
   say(stdout, "mesh       {}\n", axesText(plan.mesh));
@@ -268,6 +270,8 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
       workTable(plan, facts.stages, step));
   say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\n{}", predictionText(plan, machine, step));
+  const Fit fit = facts.fit.value_or(fitOf(plan, machine));
+  say(stdout, "\n{}\n{}", describe(fit), changesText(plan, fit));
   say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
   say(stdout, "{}{}", recomputeText(plan, facts.stages), budgetText(plan.budget));
   if (const std::string traffic = trafficText(facts.stages); !traffic.empty())
@@ -306,6 +310,8 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
              flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine).at("--machine"));
   const StepCost step = predict(plan, machine);
   PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
+  if (!flags.machine.empty())
+    facts.fit = fitOf(plan, machine);
   if (!flags.html.empty())
     return writeFileAtomically(flags.html, pageText(pageData(plan, facts, machine, step)));
   if (flags.json)
@@ -318,6 +324,7 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
 void mgc::tools::sayMemory(const plan::Plan &plan) {
   if (const std::string cut = cutText(plan.budget); !cut.empty())
     say(stderr, "{}\n", cut);
+  say(stderr, "{}, {}\n", plan.modelType, parametersText(parametersOf(plan)));
   auto memoryOf = [&](size_t stage) {
     return std::tuple(plan.stages[stage].bytes, plan.stages[stage].leastBytes, plan.stages[stage].hostBytes);
   };

@@ -113,13 +113,14 @@ nlohmann::json mgc::tools::factsJson(const plan::Plan &plan, const PlanFacts &fa
           {"target", plan::describeTarget(plan)},
           {"dtype", plan::nameOf(plan.dtype)},
           {"gradient_dtype", plan::nameOf(plan.gradientType)},
-          {"parameters", facts.parameters},
-          {"active_parameters", facts.activeParameters},
-          {"trained_parameters", facts.trainedParameters},
+          {"parameters", facts.parameters.all},
+          {"active_parameters", facts.parameters.active},
+          {"trained_parameters", facts.parameters.trained},
           {"loss_terms", termsOf(plan)},
           {"expert_capacity", drops ? Json(drops->capacity) : Json()},
           {"flops", facts.flops},
           {"prediction", predictionJson(machine, step)},
+          {"fits", fitJson(plan, facts.fit.value_or(fitOf(plan, machine)))},
           {"budget", jsonOf(plan.budget)},
           {"stages", stages}};
 }

@@ -1,6 +1,8 @@
 // See Prediction.h.
 #include "tools/page/Prediction.h"
 
+#include "plan/cost/Fit.h"
+#include "plan/cost/Machine.h"
 #include "runtime/base/NumberText.h"
 
 #include <algorithm>
@@ -54,27 +56,12 @@ std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
       secondsText(step.hiddenLayers), ofExchanges, secondsText(step.hiddenGradients));
 }
 
-std::string hostText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
+std::string hostText(const plan::Plan &plan, const StepCost &step) {
   const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::hostBytes).hostBytes;
   if (needed == 0)
     return "";
-  std::string text = fmt::format("  hidden, of the copies between host and device: {} behind other work\n",
-                                 secondsText(step.hiddenHostCopies));
-  if (double(needed) > machine.host.bytes)
-    text +=
-        fmt::format("  a rank needs {:.2f} GB of the host, which has {:.2f} GB for each device: the plan does not fit, "
-                    "by {:.2f} GB\n",
-                    1e-9 * double(needed), 1e-9 * machine.host.bytes, 1e-9 * (double(needed) - machine.host.bytes));
-  return text;
-}
-
-std::string memoryText(const plan::Plan &plan, const Machine &machine) {
-  const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::bytes).bytes;
-  if (double(needed) <= machine.memory.bytes)
-    return "";
-  return fmt::format("  a rank needs {:.2f} GB, a device has {:.2f} GB: the plan does not fit, by {:.2f} GB\n",
-                     1e-9 * double(needed), 1e-9 * machine.memory.bytes,
-                     1e-9 * (double(needed) - machine.memory.bytes));
+  return fmt::format("  hidden, of the copies between host and device: {} behind other work\n",
+                     secondsText(step.hiddenHostCopies));
 }
 
 // Warns where the user named a machine that runs plans of another target.
@@ -90,11 +77,27 @@ std::string targetText(const plan::Plan &plan, const Machine &machine) {
 
 std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
   return fmt::format("predicted step on {} ({})\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
-                     "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}{}",
+                     "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
                      machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
                      100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step),
-                     hiddenText(plan, step), hostText(plan, machine, step), memoryText(plan, machine),
-                     targetText(plan, machine));
+                     hiddenText(plan, step), hostText(plan, step), targetText(plan, machine));
+}
+
+nlohmann::json mgc::tools::fitJson(const plan::Plan &plan, const Fit &fit) {
+  nlohmann::json changes = nlohmann::json::array();
+  if (knowsChanges(plan, fit))
+    for (const plan::PlanFit::Change &change : plan.fit.changes)
+      changes.push_back(
+          {{"flags", change.flags}, {"ranks", change.ranks}, {"bytes", change.bytes}, {"seconds", change.seconds}});
+  return {{"machine", fit.machine},
+          {"fits", fit.fits()},
+          {"needed_bytes", fit.device.needed},
+          {"device_bytes", fit.device.available},
+          {"spare_bytes", fit.device.spare()},
+          {"host_needed_bytes", fit.host.needed},
+          {"host_bytes", fit.host.available},
+          {"host_spare_bytes", fit.host.spare()},
+          {"changes", changes}};
 }
 
 nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost &step) {

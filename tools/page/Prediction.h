@@ -1,6 +1,7 @@
-// The predicted time of a step as `mgc explain` prints it: text and JSON.
+// The predicted time of a step and its memory, as `mgc explain` prints it: text and JSON.
 #pragma once
 
+#include "plan/cost/Fit.h"
 #include "plan/cost/StepTime.h"
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,8 @@
 namespace mgc::tools {
 
 std::string predictionText(const plan::Plan &plan, const cost::Machine &machine, const cost::StepCost &step);
+// Negative bytes to spare are missing.
+nlohmann::json fitJson(const plan::Plan &plan, const cost::Fit &fit);
 nlohmann::json predictionJson(const cost::Machine &machine, const cost::StepCost &step);
 
 } // namespace mgc::tools

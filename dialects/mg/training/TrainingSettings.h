@@ -21,6 +21,7 @@ struct TrainingSettings {
   std::string machine; // the schedule plans by its times: a name or a description; empty: by the target
   int64_t virtualStages = 1;
   bool chunksInV = false; // chunk 1 of the first stage is the last chunk
+  std::string stages;     // layers of each chunk (StageSizes.h); empty: by their work
   bool splitBackward = false;
   int64_t zero = 0;
   bool shardsOuter = false;         // instances of the optimizer share out what the update needs
@@ -82,7 +83,7 @@ constexpr auto trainingFields() {
       std::pair("schedule", &T::schedule), std::pair("schedule_text", &T::scheduleText),
       std::pair("schedule_memory", &T::scheduleMemory), std::pair("machine", &T::machine),
       std::pair("virtual_stages", &T::virtualStages), std::pair("chunks_in_v", &T::chunksInV),
-      std::pair("split_backward", &T::splitBackward), std::pair("zero", &T::zero),
+      std::pair("stages", &T::stages), std::pair("split_backward", &T::splitBackward), std::pair("zero", &T::zero),
       std::pair("shards_outer", &T::shardsOuter), std::pair("reshards_after_forward", &T::reshardsAfterForward),
       std::pair("overlaps_grad_reduce", &T::overlapsGradReduce),
       std::pair("overlaps_param_gather", &T::overlapsParamGather), std::pair("recompute_granularity", &T::recompute),

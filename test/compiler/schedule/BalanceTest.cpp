@@ -60,6 +60,49 @@ TEST(Balance, ExactOnRandomCosts) {
       }
 }
 
+double sumOfSquares(const LayerCosts &costs, const Split &split) {
+  double sum = 0;
+  auto layer = costs.layers.begin();
+  for (size_t part = 0; part < split.size(); ++part) {
+    const double own = std::accumulate(layer, layer + split[part], 0.0) + (part == 0 ? costs.embed : 0) +
+                       (part + 1 == split.size() ? costs.head : 0);
+    layer += split[part];
+    sum += own * own;
+  }
+  return sum;
+}
+
+// No split that is as good and as even, but for rounding, takes less memory.
+TEST(Balance, TiesTakeLeastMemory) {
+  std::mt19937 random(11);
+  int64_t ties = 0;
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    const int64_t layers = 1 + int64_t(random() % 9), parts = 1 + int64_t(random() % 5);
+    LayerCosts costs{0.1 * double(random() % 3), {}, 0.1 * double(random() % 3)};
+    for (int64_t i = 0; i < layers; ++i) {
+      costs.layers.push_back(0.1 * double(1 + random() % 2)); // sums in another order have other last bits
+      costs.states.push_back(double(random() % 50));
+      costs.kept.push_back(double(random() % 20));
+    }
+    const Split found = balance(costs, parts);
+    Split split;
+    forEachSplit(layers, parts, layers >= parts, split, [&](const Split &each) {
+      const bool isTie = largestPart(costs, each) <= largestPart(costs, found) * (1 + 1e-12) &&
+                         sumOfSquares(costs, each) <= sumOfSquares(costs, found) * (1 + 1e-12);
+      ties += isTie && each != found;
+      if (isTie)
+        EXPECT_LE(largestMemory(costs, found), largestMemory(costs, each))
+            << layers << " layers, " << parts << " parts";
+    });
+  }
+  EXPECT_GT(ties, 100);
+}
+
+TEST(Balance, ShorterPartsComeFirst) {
+  const std::vector<double> ones(10, 1.0);
+  EXPECT_EQ(balance({0, ones, 0, ones, ones}, 4), (Split{2, 2, 3, 3}));
+}
+
 TEST(Balance, EqualLayersWithoutEndsSplitEvenly) {
   EXPECT_EQ(balance({0, std::vector<double>(12, 1.0), 0}, 4), (Split{3, 3, 3, 3}));
   Split uneven = balance({0, std::vector<double>(10, 1.0), 0}, 4);

@@ -56,7 +56,9 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       "config.json: mgc.tp = \"two\" is not a whole number from 1 to 65536\n"
       "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
       "  possible: model, tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
-      "moe_token_dispatcher_type, pp, dp, world, vpp, num_layers_per_virtual_pipeline_stage, sp, seq, "
+      "moe_token_dispatcher_type, pp, dp, world, vpp, num_layers_per_virtual_pipeline_stage, stages, "
+      "decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers, account_for_embedding_in_pipeline_split, "
+      "account_for_loss_in_pipeline_split, pipeline_model_parallel_layout, sp, seq, "
       "encoder_seq_length, mbs, gbs, zero, num_distributed_optimizer_instances, outer_dp_sharding_strategy, "
       "reshard_after_forward, optimizer, "
       "schedule, schedule_memory, machine, "
@@ -306,8 +308,7 @@ TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
                 .message()
                 .find("--machine h1000 is not known\n  possible --machine: h100, mine.json"),
             std::string::npos);
-  EXPECT_EQ(resolve({.pp = 2, .machine = "h100"})->warnings.back(),
-            "--machine does nothing here: --schedule 1f1b has its own order");
+  EXPECT_EQ(resolve({.pp = 2, .machine = "h100"})->machine, "h100"); // a plan is compared with its memory
   EXPECT_EQ(resolve({.pp = 2, .scheduleMemory = 2.0})->warnings.back(),
             "--schedule-memory does nothing here: --schedule 1f1b has its own order");
   layout = resolve({.pp = 4, .vpp = 1, .gbs = 6, .schedule = "mine.txt"});

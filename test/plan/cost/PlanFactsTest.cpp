@@ -23,13 +23,13 @@ const Traffic &traffic(int64_t stage, const std::string &operation, const std::s
 }
 
 // 7 x 4 tied once, 4 x 2 x 2 twice, 4: padding does not count.
-TEST(PlanFacts, ParametersOfTheModel) { EXPECT_EQ(smallFacts().parameters, 28 + 16 + 16 + 4); }
+TEST(PlanFacts, ParametersOfTheModel) { EXPECT_EQ(smallFacts().parameters.all, 28 + 16 + 16 + 4); }
 
 TEST(PlanFacts, ParametersThatATokenMeets) {
   plan::Plan plan = plan::makeSmallPlan();
   plan.parameters[1].activeShare = 0.25;
-  EXPECT_EQ(factsOf(plan).parameters, 28 + 16 + 16 + 4);
-  EXPECT_EQ(factsOf(plan).activeParameters, 28 + 4 + 16 + 4);
+  EXPECT_EQ(parametersOf(plan).all, 28 + 16 + 16 + 4);
+  EXPECT_EQ(parametersOf(plan).active, 28 + 4 + 16 + 4);
 }
 
 // On a rank padding counts and tensor ranks share: 8 x 4 / 2 + 8 + 8, and 16 + 4.

@@ -67,8 +67,8 @@ TEST_F(DeviceTraining, givesTheFilesThatTheCpuGives) {
   EXPECT_EQ(lossesOf(device), lossesOf(cpu));
   EXPECT_EQ(bundle.read("device/model.safetensors"), bundle.read("cpu/model.safetensors"));
   EXPECT_EQ(bundle.read("device.gradients"), bundle.read("cpu.gradients"));
-  EXPECT_EQ(device.where,
-            "sharing device 0, stand-in on the host; none; 0 of 10 collectives of a step overlap products");
+  EXPECT_EQ(device.where, "sharing device 0, stand-in on the host, with 1024.00 MiB of its memory to spare; none; 0 of "
+                          "10 collectives of a step overlap products");
   ASSERT_TRUE(summary->deviceMemory);
   EXPECT_EQ(summary->deviceMemory->ofPlan, bytesOfRanks(bundle.pipeline().plan));
   EXPECT_EQ(summary->deviceMemory->others, 0) << "nothing is allocated but what the plan proves";
