@@ -22,9 +22,25 @@ const MachineText *findText(std::string_view name) {
 // Our own files parse: a test reads each.
 Machine ownMachine(const MachineText &text) { return *parseMachine(text.text); }
 
-Result<Machine> readMachine(const std::string &path) {
+struct MachineFile {
+  std::string text;
+  Machine machine;
+};
+
+Result<MachineFile> readMachine(const std::string &path) {
   MGC_ASSIGN(text, readFile(path, kMostFileBytes));
-  return parseMachine(text).at(path);
+  MGC_ASSIGN(machine, parseMachine(text).at(path));
+  return MachineFile{std::move(text), std::move(machine)};
+}
+
+Result<MachineFile> findFile(const std::string &nameOrPath) {
+  if (const MachineText *text = findText(nameOrPath))
+    return MachineFile{std::string(text->text), ownMachine(*text)};
+  std::error_code ignored;
+  if (std::filesystem::exists(nameOrPath, ignored))
+    return readMachine(nameOrPath);
+  return errorf("{}: is neither a machine nor a file; expected one of {}, or the path of a machine file (docs/cost.md)",
+                nameOrPath, fmt::join(machineNames(), ", "));
 }
 
 } // namespace
@@ -37,13 +53,13 @@ std::vector<std::string> machineNames() {
 }
 
 Result<Machine> findMachine(const std::string &nameOrPath) {
-  if (const MachineText *text = findText(nameOrPath))
-    return ownMachine(*text);
-  std::error_code ignored;
-  if (std::filesystem::exists(nameOrPath, ignored))
-    return readMachine(nameOrPath);
-  return errorf("{}: is neither a machine nor a file; expected one of {}, or the path of a machine file (docs/cost.md)",
-                nameOrPath, fmt::join(machineNames(), ", "));
+  MGC_ASSIGN(file, findFile(nameOrPath));
+  return std::move(file.machine);
+}
+
+Result<std::string> machineText(const std::string &nameOrPath) {
+  MGC_ASSIGN(file, findFile(nameOrPath));
+  return std::move(file.text);
 }
 
 Machine machineForTarget(std::string_view target) {

@@ -77,6 +77,9 @@ std::vector<std::string> machineNames();
 // field, what was found and what was expected.
 Result<Machine> findMachine(const std::string &nameOrPath);
 
+// The text of the machine's file as it stands, with the same errors: findMachine reads a file with this text alike.
+Result<std::string> machineText(const std::string &nameOrPath);
+
 // The first machine of the library whose target is `target`; the first of all where there is none.
 Machine machineForTarget(std::string_view target);
 

@@ -65,6 +65,41 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
   addTuning(app, flags);
 }
 
+void addExplain(CLI::App &app, ExplainFlags &flags) {
+  CLI::Option *plan = app.add_option("plan", flags.plan, "Folder of the plan")->check(notEmpty());
+  CLI::Option *json = app.add_flag("--json", flags.json, "Machine-readable");
+  CLI::Option *schedule =
+      app.add_flag("--schedule{rows}", flags.schedule,
+                   "Print the order of tasks alone, one row per stage, as mgc compile --schedule FILE reads it; "
+                   "=csv: as PyTorch does")
+          ->check(CLI::IsMember({"rows", "csv"}))
+          ->excludes(json);
+  CLI::Option *width =
+      app.add_option("--width", flags.width, "Columns of the schedule's picture (default: the terminal's, else 120)")
+          ->check(wholeNumber(20));
+  CLI::Option *machine =
+      app.add_option("--machine", flags.machine,
+                     "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "
+                     "file, docs/cost.md (default: by the plan's target)")
+          ->check(notEmpty());
+  CLI::Option *html = app.add_option("--html", flags.html,
+                                     "File (.html) for all of it as a page to look at in a browser, instead of text")
+                          ->check(notEmpty())
+                          ->excludes(json)
+                          ->excludes(schedule)
+                          ->excludes(width);
+  app.add_flag("--force", flags.force, "Let --html replace a file that is no page of mgc")->needs(html);
+  app.add_flag("--print", flags.print,
+               "Print the file of --machine alone, without a plan: a copy to change and give to --machine")
+      ->disable_flag_override()
+      ->needs(machine)
+      ->excludes(plan)
+      ->excludes(json)
+      ->excludes(schedule)
+      ->excludes(width)
+      ->excludes(html);
+}
+
 } // namespace
 
 // The words of a command behind its name, without flags that only Megatron-LM has.
@@ -87,32 +122,7 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   addCompile(*compile, parsed.flags.compile, supported);
   auto *explain =
       app.add_subcommand("explain", "Say what a plan does: layout, memory, traffic, schedule, predicted time");
-  explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required()->check(notEmpty());
-  auto *json = explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
-  explain
-      ->add_flag("--schedule{rows}", parsed.flags.explain.schedule,
-                 "Print the order of tasks alone, one row per stage, as mgc compile --schedule FILE reads it; "
-                 "=csv: as PyTorch does")
-      ->check(CLI::IsMember({"rows", "csv"}))
-      ->excludes(json);
-  explain
-      ->add_option("--width", parsed.flags.explain.width,
-                   "Columns of the schedule's picture (default: the terminal's, else 120)")
-      ->check(wholeNumber(20));
-  explain
-      ->add_option("--machine", parsed.flags.explain.machine,
-                   "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "
-                   "file, docs/cost.md (default: by the plan's target)")
-      ->check(notEmpty());
-  auto *html = explain
-                   ->add_option("--html", parsed.flags.explain.html,
-                                "File (.html) for all of it as a page to look at in a browser, instead of text")
-                   ->check(notEmpty())
-                   ->excludes(json)
-                   ->excludes(explain->get_option("--schedule"))
-                   ->excludes(explain->get_option("--width"));
-  explain->add_flag("--force", parsed.flags.explain.force, "Let --html replace a file that is no page of mgc")
-      ->needs(html);
+  addExplain(*explain, parsed.flags.explain);
   auto *options = app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
   auto *schema = options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's \"mgc\" instead");
   options
@@ -146,6 +156,10 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   parsed.flags.command = explain->parsed()   ? Flags::Command::explain
                          : options->parsed() ? Flags::Command::options
                                              : Flags::Command::compile;
+  if (explain->parsed() && parsed.flags.explain.plan.empty() && !parsed.flags.explain.print) {
+    say(stderr, "mgc explain: PLAN is missing: the folder of the plan\n");
+    parsed.exitCode = 2;
+  }
   if (compile->parsed() && parsed.flags.compile.output.empty() && parsed.flags.compile.to.empty()) {
     say(stderr, "mgc compile: -o PLAN/ is missing: the folder to write the plan to\n");
     parsed.exitCode = 2;

@@ -24,11 +24,12 @@ struct CompileFlags {
 };
 
 struct ExplainFlags {
-  std::string plan;
+  std::string plan; // folder; empty with --print alone
   bool json = false;
   std::string schedule; // --schedule: "rows" or "csv"; empty: everything else
   int64_t width = 0;    // columns of the schedule; 0: those of the terminal
   std::string machine;  // --machine: name or file; empty: by the plan's target
+  bool print = false;   // --print: the machine's file alone; the plan is empty
   std::string html;     // --html: file for the page; empty: text or JSON
   bool force = false;   // --force: the page replaces a file of another kind
 };

@@ -297,7 +297,15 @@ static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
                      schedule::writeScheduleText(shape, orders));
 }
 
+static Status printMachine(const std::string &nameOrPath) {
+  MGC_ASSIGN(text, machineText(nameOrPath).at("--machine"));
+  say(stdout, "{}", text);
+  return checkOutput();
+}
+
 Status mgc::tools::explain(const ExplainFlags &flags) {
+  if (flags.print)
+    return printMachine(flags.machine);
   MGC_ASSIGN(plan, plan::readPlan(flags.plan));
   MGC_TRY(plan::provePlan(plan).at(flags.plan));
   if (!flags.html.empty())

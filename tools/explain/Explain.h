@@ -1,4 +1,5 @@
-// `mgc explain PLAN [--json | --html F]`: says what a plan does, before anything runs.
+// `mgc explain PLAN [--json | --html F]`: says what a plan does, before anything runs. `mgc explain --machine M --print`
+// prints a machine's file.
 #pragma once
 
 #include "plan/Plan.h"
@@ -7,7 +8,7 @@
 
 namespace mgc::tools {
 
-// Reads and verifies the plan and prints layout, memory, work, traffic and schedule to standard output, or writes its page.
+// With --print writes the machine's file to standard output. Otherwise reads and verifies the plan and prints layout, memory, work, traffic and schedule to standard output, or writes its page.
 Status explain(const ExplainFlags &flags);
 
 // To standard error: the bytes of each stage's ranks next to the least possible; a line for equal neighbours.

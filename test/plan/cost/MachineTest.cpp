@@ -92,6 +92,19 @@ TEST(Machines, FileIsNamed) {
   EXPECT_FALSE(findMachine(testing::TempDir()).isOk()); // a folder
 }
 
+TEST(Machines, TextIsThatOfTheFile) {
+  for (const std::string &name : machineNames()) {
+    Result<std::string> text = machineText(name);
+    ASSERT_TRUE(text.isOk()) << name << ": " << text.status().message();
+    EXPECT_EQ(parseMachine(*text)->device, findMachine(name)->device);
+  }
+  const std::string path = testing::TempDir() + "printed.json", text = goodJson().dump() + " \n";
+  std::ofstream(path) << text;
+  EXPECT_EQ(*machineText(path), text);
+  std::ofstream(path) << "{}";
+  EXPECT_EQ(machineText(path).status().message(), findMachine(path).status().message());
+}
+
 // --- Files -----------------------------------------------------------------------------------------------------
 
 TEST(MachineFile, GoodIsRead) {
