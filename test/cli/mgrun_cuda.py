@@ -32,7 +32,8 @@ def setUpModule():
     enter_folder()
     plans = [(name, "sm_90", layout, "llama") for name, layout in LAYOUTS.items()]
     plans += [(name, "sm_90", layout, "mixtral") for name, layout in EXPERTS.items()]
-    for name, level, layout, model in [*plans, ("sm_80", "sm_80", "", "llama"), ("sm_100", "sm_100", "", "llama")]:
+    plans += [(level, level, "", "llama") for level in ("sm_80", "sm_89", "sm_100", "sm_120")]
+    for name, level, layout, model in plans:
         compile_plan(name, GOLDEN / model / "config.json", f"--target cuda:{level} --dtype bf16 --seq 32 --mbs 1", layout,
                      "" if "--gbs" in layout else "--gbs 4")
 
@@ -160,6 +161,8 @@ class Absent(unittest.TestCase):
     def test_a_plan_for_a_newer_gpu(self):
         self.refuse(mgrun("sm_100", *MOCK), "need compute capability 10.0 (sm_100)", "has 9.0", "--target cuda:sm_90")
         self.refuse(mgrun("one", *MOCK, settings="capability=80"), "need compute capability 9.0 (sm_90)", "has 8.0")
+        self.refuse(mgrun("one", *MOCK, settings="capability=89"), "has 8.9", "--target cuda:sm_89")
+        self.refuse(mgrun("sm_89", *MOCK, settings="capability=86"), "need compute capability 8.9 (sm_89)", "has 8.6")
 
     def test_a_kernel_that_would_not_run(self):
         """By a plan that was edited, its hashes too."""
@@ -175,7 +178,8 @@ class Absent(unittest.TestCase):
 
     def test_plans_for_older_gpus_run(self):
         losses = [re.search("loss .* -> .*,", mgrun(plan, *MOCK, settings=f"capability={capability}").stdout)[0]
-                  for plan, capability in [("one", 90), ("sm_80", 90), ("one", 100), ("sm_80", 86)]]
+                  for plan, capability in [("one", 90), ("sm_80", 90), ("one", 100), ("sm_80", 86), ("sm_89", 89),
+                                           ("sm_120", 120)]]
         self.assertEqual(len(set(losses)), 1, losses)
 
     def test_too_little_memory_is_said_before_anything_is_allocated(self):

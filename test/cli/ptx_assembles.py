@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 import samples  # noqa: E402
 
 SKIPPED = 77
-LEVELS = ["sm_80", "sm_90", "sm_100"]
+LEVELS = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 MOST_CHOSEN_SPILL = 96  # bytes of a thread, stored and loaded: ptxas 13.0 spills some values though registers are left
 REGISTERS = 65536  # per multiprocessor
 MOST_REGISTERS = 255  # per thread

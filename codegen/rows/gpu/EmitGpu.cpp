@@ -13,6 +13,9 @@ using namespace mlir;
 static constexpr unsigned kGlobalMemory = 1, kSharedMemory = 3; // address spaces
 static constexpr int64_t kMostBlocks = INT32_MAX;
 static constexpr int64_t kMostBytes = 16; // the widest access; a longer vector takes several
+// Shared memory of a block that a kernel of every GPU may declare; more is asked for at a launch, and GPUs differ in how
+// much there is.
+static constexpr int64_t kMostSharedBytes = 48 << 10;
 
 // Alignment in bytes of a vector's address.
 static int64_t alignmentOf(Element element, int64_t width) { return std::min(width * bytesOf(element), kMostBytes); }
@@ -33,6 +36,10 @@ Status GpuEmitter::emit(const std::string &symbol) {
   b_.setInsertionPointToEnd(&function.getBody().back());
   gpu::ReturnOp::create(b_, loc_);
   addFacts(symbol);
+  if (const int64_t bytes = 4 * sharedFloats_; bytes > kMostSharedBytes)
+    return errorf("kernel {}: its sums over rows need {} bytes of shared memory of a block; expected at most {}, which "
+                  "every GPU has: fewer sums, as --no-fusion makes",
+                  symbol, bytes, kMostSharedBytes);
   return error_.empty() ? Status::ok() : errorf("kernel {}: {}", symbol, error_);
 }
 

@@ -12,7 +12,8 @@
 
 namespace mgc::rowgen {
 
-// Appends the kernel. Error: a body whose result has another type than its map says; more blocks than a launch may have.
+// Appends the kernel. Error: a body whose result has another type than its map says; more blocks than a launch may have;
+// more shared memory than every GPU has for a block.
 Status emitGpuKernel(mlir::gpu::GPUModuleOp module, const std::string &symbol, const LoopLayout &layout);
 
 class GpuEmitter : KernelEmitter {

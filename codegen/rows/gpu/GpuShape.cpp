@@ -28,7 +28,7 @@ constexpr double kCostlyFlops = 10;      // a value that costs more is kept rath
 constexpr double kMostCostlyFlops = 512; // limit per thread for expensive values in registers at once
 constexpr int64_t kRowsPerClass = 32;    // about so many rows per class of a part with an index
 constexpr int64_t kMostClasses = 256;
-constexpr int64_t kMostSharedFloats = 8192; // limit per block: 48 KiB, which every kernel may have
+constexpr int64_t kMostSharedFloats = 8192; // the goal per block: 32 KiB of the 48 that every kernel may have
 
 int64_t powerBelow(int64_t value) { return int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(value, 1)))); }
 int64_t powerAbove(int64_t value) { return int64_t(llvm::bit_ceil(uint64_t(std::max<int64_t>(value, 1)))); }

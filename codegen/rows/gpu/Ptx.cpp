@@ -40,11 +40,14 @@ void LLVMInitializeNVPTXAsmPrinter();
 
 namespace mgc::rowgen {
 
-// The oldest version that knows the GPU, for a driver takes the versions up to its own: 7.8 came with CUDA 11.8, 8.6 with
-// CUDA 12.8.
-static const char *ptxFeature(plan::KernelLevel level) {
-  return level == plan::KernelLevel::sm100 ? "+ptx86" : "+ptx78";
-}
+static_assert(std::ranges::all_of(plan::kKernelLevels, [](const plan::KernelLevelFacts &level) {
+  const plan::KernelLevelFacts &code = factsOf(level.code);
+  return code.code == level.code && code.target == level.target && code.capability <= level.capability;
+}));
+
+// The oldest version that knows the GPU of the code, for a driver takes the versions up to its own: 7.8 came with CUDA
+// 11.8, 8.6 with CUDA 12.8.
+static const char *ptxFeature(plan::KernelLevel code) { return code == plan::KernelLevel::sm100 ? "+ptx86" : "+ptx78"; }
 
 static std::unique_ptr<llvm::TargetMachine> makeMachine(plan::KernelLevel level) {
   static std::once_flag once;
@@ -64,8 +67,9 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(plan::KernelLevel level)
     return nullptr;
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // as on the CPU
+  const plan::KernelLevel code = factsOf(level).code;
   return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
-      triple, nameOf(level), ptxFeature(level), options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default));
+      triple, nameOf(code), ptxFeature(code), options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
 // --- MLIR --------------------------------------------------------------------------------------------------

@@ -248,6 +248,26 @@ TEST(GpuKernels, MaximumPassesOverNaN) {
     EXPECT_EQ(y[row], 9) << row;
 }
 
+// GPUs differ in how much shared memory a block may ask for; 48 KiB are declared on all. 96 sums of f32 take as much.
+TEST(GpuKernels, SharedMemoryIsWhatEveryGpuHas) {
+  const auto compile = [](int sums) {
+    RowGraph g;
+    Dim R = g.addDim(DimKind::row, 64), H = g.addDim(DimKind::column, 8);
+    Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
+    for (int sum = 0; sum < sums; ++sum)
+      g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {H}), scale(g, x, sum + 2));
+    const PtxFile file{plan::KernelLevel::sm80, ::testing::TempDir() + "/shared.ptx"};
+    return compileKernels({{"sums", g}}, file);
+  };
+  EXPECT_TRUE(compile(96).isOk());
+  const auto refused = compile(97);
+  ASSERT_FALSE(refused.isOk());
+  EXPECT_NE(refused.status().message().find("kernel sums: its sums over rows need 49664 bytes of shared memory of a "
+                                            "block; expected at most 49152, which every GPU has"),
+            std::string::npos)
+      << refused.status().message();
+}
+
 TEST(GpuKernels, NothingToCompile) { EXPECT_TRUE(Library({}).ok()); }
 
 // Several modules, one text.

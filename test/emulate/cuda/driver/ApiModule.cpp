@@ -23,8 +23,6 @@ struct CUmod_st {
 
 namespace {
 
-constexpr int kMostShared = 227 << 10;
-
 std::atomic<uint64_t> launches = 0;
 
 // Into the buffer of CU_JIT_ERROR_LOG_BUFFER, where the caller gave one.
@@ -191,7 +189,7 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
   if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
     return CUDA_SUCCESS;
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
-      value + static_cast<int>(function->info->sharedBytes) > kMostShared)
+      value + static_cast<int>(function->info->sharedBytes) > mostSharedBytes())
     return CUDA_ERROR_INVALID_VALUE;
   function->mostShared = std::max(48 << 10, value + static_cast<int>(function->info->sharedBytes));
   return CUDA_SUCCESS;

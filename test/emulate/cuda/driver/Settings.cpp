@@ -59,4 +59,10 @@ const Settings &settings() {
   return all;
 }
 
+int mostSharedBytes() {
+  static const std::map<int, int> kibibytes = {{0, 64},  {80, 163}, {86, 99},   {87, 163},
+                                               {89, 99}, {90, 227}, {100, 227}, {120, 99}}; // by the least capability
+  return std::prev(kibibytes.upper_bound(settings().capability))->second << 10;
+}
+
 } // namespace mgc::emulate

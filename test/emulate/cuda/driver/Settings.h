@@ -20,4 +20,8 @@ struct Settings {
 // Read once; an unknown name ends the process with a message.
 const Settings &settings();
 
+// The most shared memory of a block; the multiprocessor has 1 KiB more. CUDA C++ Programming Guide, technical specifications
+// by compute capability.
+int mostSharedBytes();
+
 } // namespace mgc::emulate

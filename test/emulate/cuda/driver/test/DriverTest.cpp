@@ -439,6 +439,20 @@ TEST_F(Faults, TheNthAllocationFailsOnRequest) {
       testing::ExitedWithCode(0), "");
 }
 
+TEST_F(Faults, SmallerDevicesHaveLessSharedMemory) {
+  EXPECT_EXIT(
+      {
+        setenv("MGC_EMULATE_CUDA", "capability=89", 1);
+        open();
+        CUfunction function = scaleFunction();
+        const auto allow = [&](int kibibytes) {
+          return cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kibibytes << 10);
+        };
+        finish(allow(99) == CUDA_SUCCESS && allow(100) == CUDA_ERROR_INVALID_VALUE);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST_F(Faults, SettingsThatMeanNothingAreRefused) {
   EXPECT_EXIT(
       {
