@@ -1,5 +1,6 @@
 // Machine files: those of the library, and hostile ones.
 #include "plan/cost/Machine.h"
+#include "plan/KernelLevel.h"
 
 #include <filesystem>
 #include <fstream>
@@ -52,7 +53,8 @@ void expectIn(const std::string &message, const std::string &part) {
 // --- Machines of the library ---------------------------------------------------------------------------------
 
 TEST(Machines, AllAreRead) {
-  EXPECT_EQ(machineNames(), (std::vector<std::string>{"cpu", "a100", "h100", "h200", "b200"}));
+  EXPECT_EQ(machineNames(), (std::vector<std::string>{"cpu", "a100", "h100", "h200", "b200", "gb200", "rtx-4090",
+                                                      "l40s", "a6000", "rtx-5090"}));
   for (const std::string &name : machineNames()) {
     Result<Machine> machine = findMachine(name);
     ASSERT_TRUE(machine.isOk()) << name << ": " << machine.status().message();
@@ -69,18 +71,34 @@ TEST(Machines, DatasheetNumbers) {
   EXPECT_DOUBLE_EQ(h100.links[1].bandwidth, 50e9);
   EXPECT_DOUBLE_EQ(findMachine("h200")->memory.bandwidth, 4.8e12);
   EXPECT_DOUBLE_EQ(findMachine("b200")->links[0].bandwidth, 900e9);
+  EXPECT_EQ(findMachine("gb200")->links[0].ranks, 72);
+  EXPECT_DOUBLE_EQ(findMachine("gb200")->flops.bf16, 360e15 / 2 / 72);
+  EXPECT_DOUBLE_EQ(findMachine("rtx-4090")->flops.bf16, 165.2e12);
+  EXPECT_DOUBLE_EQ(findMachine("rtx-4090")->memory.bytes, 24e9);
+  EXPECT_DOUBLE_EQ(findMachine("l40s")->memory.bandwidth, 864e9);
+  EXPECT_DOUBLE_EQ(findMachine("a6000")->flops.bf16, 154.8e12);
+  EXPECT_DOUBLE_EQ(findMachine("rtx-5090")->memory.bandwidth, 1792e9);
+}
+
+TEST(Machines, EachTargetHasOne) {
+  for (const plan::KernelLevelFacts &level : plan::kKernelLevels)
+    if (level.target == plan::Target::cuda)
+      EXPECT_EQ(machineForTarget(fmt::format("cuda:{}", level.name)).target, fmt::format("cuda:{}", level.name));
 }
 
 TEST(Machines, TargetChooses) {
   EXPECT_EQ(machineForTarget("cuda:sm_80").name, "a100");
   EXPECT_EQ(machineForTarget("cuda:sm_90").name, "h100");
   EXPECT_EQ(machineForTarget("cuda:sm_100").name, "b200");
+  EXPECT_EQ(machineForTarget("cuda:sm_86").name, "a6000");
+  EXPECT_EQ(machineForTarget("cuda:sm_89").name, "rtx-4090");
+  EXPECT_EQ(machineForTarget("cuda:sm_120").name, "rtx-5090");
   EXPECT_EQ(machineForTarget("cpu").name, "cpu");
 }
 
 TEST(Machines, UnknownNameListsNames) {
-  expectIn(findMachine("h1000").status().message(),
-           "h1000: is neither a machine nor a file; expected one of cpu, a100, h100, h200, b200");
+  expectIn(findMachine("h1000").status().message(), "h1000: is neither a machine nor a file; expected one of cpu, "
+                                                    "a100, h100, h200, b200, gb200, rtx-4090, l40s, a6000, rtx-5090");
 }
 
 TEST(Machines, FileIsNamed) {
