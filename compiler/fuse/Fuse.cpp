@@ -233,7 +233,7 @@ LogicalResult buildKernels(Block &block) {
 }
 
 struct FusePass : mgc::impl::FuseBase<FusePass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
     auto blocks = Blocks::read(module);
     if (failed(blocks))

@@ -57,7 +57,7 @@ void build(EinsumOp product, AddOp bias) {
 }
 
 struct FuseEpiloguesPass : mgc::impl::FuseEpiloguesBase<FuseEpiloguesPass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
     if (!factsOf(targetOf(module)).productEpilogues || module->hasAttr(kNoFusionAttr))
       return;

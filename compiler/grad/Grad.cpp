@@ -468,7 +468,7 @@ private:
 };
 
 struct GradPass : mgc::impl::GradBase<GradPass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
     markFrozenActivations(module);
     SmallVector<func::FuncOp> blocks;

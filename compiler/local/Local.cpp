@@ -156,7 +156,7 @@ private:
 };
 
 struct LocalPass : mgc::impl::LocalBase<LocalPass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
     FailureOr<MeshAttr> mesh = requireMesh(module);
     if (failed(mesh))

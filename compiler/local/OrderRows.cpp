@@ -169,7 +169,7 @@ private:
 };
 
 struct OrderRowsPass : mgc::impl::OrderRowsBase<OrderRowsPass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     FailureOr<MeshAttr> mesh = requireMesh(getOperation());
     if (failed(mesh))
       return signalPassFailure();

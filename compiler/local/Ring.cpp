@@ -153,7 +153,7 @@ template <typename Op> void lowerAll(func::FuncOp function, MeshAttr mesh) {
 }
 
 struct RingPass : mgc::impl::RingBase<RingPass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
     FailureOr<MeshAttr> mesh = requireMesh(module);
     if (failed(mesh))

@@ -3,6 +3,7 @@
 
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Precision.h"
+#include "compiler/program/VerifyLowered.h"
 #include "runtime/base/Checked.h"
 
 using namespace mlir;
@@ -40,12 +41,6 @@ LogicalResult verifyParts(func::FuncOp function, MeshAttr mesh) {
   return success();
 }
 
-// Rows that travel do it in mg.exchange.
-bool needsOrder(Operation *op) {
-  auto rows = dyn_cast<ExpertRowsOpInterface>(op);
-  return rows && (!rows.getOrder() || (rows.getRowOrder() != RowOrder::counts && rows.getExchangeAttr()));
-}
-
 } // namespace
 
 LogicalResult mgc::verifyLocalForm(ModuleOp module) {
@@ -58,15 +53,8 @@ LogicalResult mgc::verifyLocalForm(ModuleOp module) {
       if (failed(verifyParts(function->function, mesh)))
         return failure();
   auto verify = [](Operation *op) {
-    if (isa<AttentionOp, AttentionGradOp>(op) && op->hasAttr("ring")) {
-      op->emitOpError("has a ring; a local program has the steps of the ring, which mg-ring makes");
+    if (failed(verifyLowered(op)))
       return WalkResult::interrupt();
-    }
-    if (needsOrder(op)) {
-      op->emitOpError("has no order of rows, or exchanges them; a local program has mg.group and mg.exchange, which "
-                      "mg-order-rows makes");
-      return WalkResult::interrupt();
-    }
     if (!isa<ReshardOp>(op) && llvm::all_of(op->getResultTypes(), isLogical))
       return WalkResult::advance();
     op->emitOpError("is split, pending or a reshard; a local program has collectives");

@@ -338,7 +338,7 @@ private:
 };
 
 struct MergePass : mgc::impl::MergeBase<MergePass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "merge"));
     if (module->hasAttr(kNoFusionAttr))

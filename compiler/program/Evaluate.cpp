@@ -35,12 +35,8 @@ void eraseUnreadData(func::FuncOp block) {
 }
 
 struct EvaluatePass : mgc::impl::EvaluateBase<EvaluatePass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
-    if (auto phase = module->getAttrOfType<StringAttr>(kPhaseAttr); phase && phase != "import") {
-      module.emitError() << "is in phase " << phase.getValue() << "; expected phase import";
-      return signalPassFailure();
-    }
     TrainingSettings training =
         trainingOf(module); // there is no backward, for which values would stay, or that recomputed some
     training.reshardsAfterForward = true;

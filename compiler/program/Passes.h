@@ -1,6 +1,7 @@
 // Constructors and registration of all passes of the compiler.
 #pragma once
 
+#include "compiler/program/FormPass.h"
 #include "dialects/mg/Mg.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"

@@ -515,7 +515,7 @@ private:
 };
 
 struct ShardPass : mgc::impl::ShardBase<ShardPass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
     auto placement = Placement::of(module);
     if (failed(placement))

@@ -13,6 +13,7 @@
 // while those before them are computed.
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
+#include "compiler/program/VerifyLowered.h"
 #include "compiler/schedule/Balance.h"
 #include "compiler/stage/PipelineShape.h"
 #include "compiler/stage/TaskCosts.h"
@@ -392,8 +393,13 @@ private:
 };
 
 struct StagePass : mgc::impl::StageBase<StagePass> {
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
+    const auto isUnlowered = [](Operation *op) {
+      return failed(verifyLowered(op)) ? WalkResult::interrupt() : WalkResult::advance();
+    };
+    if (module.walk(isUnlowered).wasInterrupted())
+      return signalPassFailure();
     auto blocks = Blocks::read(module);
     if (failed(requireMesh(module)))
       return signalPassFailure();

@@ -218,7 +218,7 @@ struct TilePass : mgc::impl::TileBase<TilePass> {
     }
   }
 
-  void runOnOperation() override {
+  void runOnForm() override {
     ModuleOp module = getOperation();
     auto blocks = Blocks::read(module);
     if (failed(blocks))
