@@ -233,6 +233,23 @@ class Shown(unittest.TestCase):
         self.assertEqual(found["sections"], ["Training", "Pipeline", "Time of a step", "Memory over the step", "Traffic", "Layout",
                                              "Kernels"])
 
+    def test_times_of_the_measured_step_say_median_or_mean(self):
+        profile = data_of("run.html")["run"]["profile"]
+        self.assertEqual(profile["steps"], STEPS - 1)
+        tile, bars, captions, headings, median, mean, rows = self.browser.probe("run.html", """
+          const texts = (selector, root = document) => [...root.querySelectorAll(selector)].map(node => node.textContent);
+          const {step_seconds: median, mean_step_seconds: mean, parts} =
+            JSON.parse(document.getElementById("data").textContent).run.profile;
+          const [, measured] = document.querySelectorAll("#time table");
+          return [texts("#tiles li").filter(text => text.startsWith("measured")), texts("#time .bars > *"),
+                  texts("#time caption"), pipelineGroups(JSON.parse(document.getElementById("data").textContent)).map(one => one.title),
+                  timeText(1e9 * median), timeText(1e9 * mean), measured.querySelectorAll("tbody tr").length];""")
+        self.assertEqual(tile, [f"measured stepmedian {median}, mean {mean} of {STEPS - 1} steps"])
+        self.assertEqual(bars[2:4], ["measured, mean", mean])
+        self.assertEqual(captions[1], f"Parts of the measured step, mean of {STEPS - 1} steps")
+        self.assertIn("median", headings[1])
+        self.assertEqual(rows, len([seconds for seconds in profile["parts"].values() if seconds > 0]))
+
     def test_curves_have_a_point_for_each_step(self):
         curves = self.browser.probe("run.html", """
           return [...document.querySelectorAll("#training figure")].map(figure =>

@@ -15,7 +15,7 @@ function showHead({facts, run}) {
     ["largest rank", bytesText(Math.max(...facts.stages.map(stage => stage.bytes)))],
   ];
   if (run?.profile)
-    tiles.push(["measured step", timeText(1e9 * run.profile.step_seconds)]);
+    tiles.push(["measured step", measuredText(run.profile)]);
   if (run?.steps.length)
     tiles.push(["loss", `${numberText(run.steps[0].loss)} to ${numberText(run.steps.at(-1).loss)}`]);
   document.getElementById("tiles").append(...tiles.map(([name, value]) =>

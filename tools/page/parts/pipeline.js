@@ -24,7 +24,7 @@ function pipelineGroups({pipeline, facts, run}) {
   const groups = [{title: `predicted on ${facts.prediction.machine}`, rows: predicted}];
   if (run?.trace)
     groups.push({
-      title: `measured, step ${run.trace.step}`,
+      title: `measured, step ${run.trace.step}: of the traced steps the one of median length`,
       rows: run.trace.ranks.map(({rank, stage, boxes}) => ({
         label: `rank ${rank} (${stage})`, stage, isMeasured: true,
         boxes: boxes.map(box => boxOf(pipeline.stages[stage].chunks[box[0]], box)),

@@ -1,4 +1,11 @@
-// What a step's time goes to: predicted, and where a run was measured, that one below it.
+// What a step's time goes to: predicted, and where a run was measured, that one below it. The parts of the measured steps add up
+// to their mean; the median, which a disturbed step does not move, stands beside it.
+
+const stepCount = ({steps}) => steps === 1 ? "one step" : `${steps} steps`;
+
+// "median 1.20 s, mean 1.50 s of 5 steps"
+const measuredText = profile => `median ${timeText(1e9 * profile.step_seconds)}, ` +
+  `mean ${timeText(1e9 * profile.mean_step_seconds)} of ${stepCount(profile)}`;
 
 function showTime(section, {facts, run}) {
   const {prediction} = facts, measured = run?.profile;
@@ -8,14 +15,14 @@ function showTime(section, {facts, run}) {
   const partsOf = parts => taking(parts).map(([name, seconds]) => ({name, seconds, colour: colours.get(name)}));
   const predicted = partsOf(prediction.parts), rows = [barRow("predicted", predicted, prediction.seconds)];
   if (measured)
-    rows.push(barRow("measured", partsOf(measured.parts), measured.mean_step_seconds));
+    rows.push(barRow("measured, mean", partsOf(measured.parts), measured.mean_step_seconds));
   fillBars(section.querySelector(".bars"), rows);
   section.querySelector(".tables").append(partTable(`Parts of the step predicted on ${prediction.machine}`, predicted,
                                                     prediction.seconds));
   if (measured)
     section.querySelector(".tables").append(
-      partTable("Parts of the measured step",
-                partsOf(measured.parts), measured.mean_step_seconds));
+      partTable(`Parts of the measured step, mean of ${stepCount(measured)}`, partsOf(measured.parts),
+                measured.mean_step_seconds));
 }
 
 function barRow(name, parts, seconds) {
