@@ -1,7 +1,10 @@
 // The data that a run of mgrun adds to the page of its plan (tools/page/Page.h), all of it also in --log, --trace
 // and --profile-json.
-//   done      number of steps; end: why they are not all, or empty
-//   steps     the lines of --log, each `stride`-th; tokens_per_step: that went in, counted in the loss or not
+//   done      number of steps of this run, from step `first` on; end: why they are not all, or empty
+//   steps     lines of --log, those before `first` too (tools/watch/RunCurves.h), each `stride`-th and the last; lacks: why those
+//             before are not there, or empty
+//   validation [[step, validation loss after it], ..]
+//   tokens_per_step  tokens that went in, counted in the loss or not
 //   trace     of the traced step of median length: its number and, of each rank in this process, stage and
 //             boxes: [chunk, microbatch, begin ns, end ns, instructions: [program, index in it, ns, of which waiting ns]]
 //             instructions of one place in a program are summed over the layers that the box runs

@@ -4,27 +4,14 @@
 #include "plan/json/PlanJson.h"
 #include "plan/prove/ProvePlan.h"
 #include "runtime/base/File.h"
+#include "runtime/train/EvaluationProgress.h"
 #include "runtime/train/LossLog.h"
 #include "tools/MeasuredRun.h"
 #include "tools/page/Page.h"
 
 namespace mgc::tools {
 
-namespace {
-
 using Json = nlohmann::json;
-
-// More steps than a curve has columns.
-constexpr size_t kMostSteps = 4096;
-
-Json stepsOf(const std::vector<std::string> &lines) {
-  Json steps = Json::array();
-  for (const std::string &line : lines)
-    steps.push_back(Json::parse(line));
-  return steps;
-}
-
-} // namespace
 
 // Reads the plan as it stands in its folder: the engine's has its parameters one by one.
 Status RunPage::readPlan(const std::string &folder) {
@@ -35,8 +22,17 @@ Status RunPage::readPlan(const std::string &folder) {
   return Status::ok();
 }
 
+void RunPage::continued(int64_t step) {
+  continuedAt_ = step;
+  screen_.continued(step);
+}
+
+// A page begins with the first of a run's parts; the later ones go on with its curves.
 void RunPage::began(const TrainingOptions &options, const Engine &engine, const std::string &data) {
   if (options.page) {
+    if (path_.empty() && options.log)
+      if (const Status read = curves_.readLog(*options.log, continuedAt_); !read.isOk())
+        lacks_ = read.message();
     path_ = options.page->path; // this rank's, where ranks are processes
     data_ = data;
     read_ = readPlan(options.plan);
@@ -44,21 +40,19 @@ void RunPage::began(const TrainingOptions &options, const Engine &engine, const 
   screen_.began(options, engine, data);
 }
 
-// When there are too many, every second goes. Steps are counted from the run's first, which stays.
 void RunPage::stepped(const TrainingStep &step) {
   if (!first_)
     first_ = step.step;
-  if (!path_.empty() && (step.step - *first_) % stride_ == 0) {
-    if (lines_.size() == kMostSteps) {
-      for (size_t i = 1; i < kMostSteps / 2; ++i)
-        lines_[i] = std::move(lines_[2 * i]);
-      lines_.resize(kMostSteps / 2);
-      stride_ *= 2;
-    }
-    if ((step.step - *first_) % stride_ == 0)
-      lines_.push_back(lineOf(step));
-  }
+  ++done_;
+  if (!path_.empty())
+    curves_.addStep(step.step, lineOf(step));
   screen_.stepped(step);
+}
+
+void RunPage::evaluated(const EvaluationResult &evaluation) {
+  if (!path_.empty() && evaluation.what == nameOf(Split::valid))
+    curves_.addValidation(evaluation.step, evaluation.loss);
+  screen_.evaluated(evaluation);
 }
 
 Status RunPage::ended(const TrainingSummary &summary, const Engine &engine) {
@@ -67,13 +61,16 @@ Status RunPage::ended(const TrainingSummary &summary, const Engine &engine) {
   MGC_TRY(std::move(read_).at("--html"));
   const plan::Plan &plan = engine.plan();
   page_["run"] = {{"data", data_},
-                  {"done", summary.steps},
+                  {"first", first_ ? Json(*first_) : Json()},
+                  {"done", done_},
+                  {"lacks", lacks_},
                   {"end", summary.interrupted  ? "interrupted"
                           : summary.endedEarly ? "ended early, as its flags say"
                                                : ""},
-                  {"stride", stride_},
+                  {"stride", curves_.stride()},
                   {"tokens_per_step", plan.globalBatchSize * plan.sequenceLength},
-                  {"steps", stepsOf(lines_)},
+                  {"steps", curves_.steps()},
+                  {"validation", curves_.validation()},
                   {"trace", measuredStep(plan, engine.recording())},
                   {"profile", summary.profile ? Json::parse(toJson(*summary.profile)) : Json()}};
   return writeFileAtomically(path_, pageText(page_));

@@ -1,20 +1,19 @@
 // The page of a run, written when it ends: what its plan says, and what was measured.
 #pragma once
 
-#include "runtime/train/Training.h"
-
-#include <nlohmann/json.hpp>
+#include "tools/watch/RunCurves.h"
 
 namespace mgc::tools {
 
-// Tells another observer all that it hears, and remembers the steps.
+// Tells another observer all that it hears, and keeps the curves.
 class RunPage final : public TrainingObserver {
 public:
   // The other must outlive it. A page is written where the options of the run name one.
   explicit RunPage(TrainingObserver &screen) : screen_(screen) {}
+  void continued(int64_t step) override;
   void began(const TrainingOptions &options, const Engine &engine, const std::string &data) override;
   void stepped(const TrainingStep &step) override;
-  void evaluated(const EvaluationResult &evaluation) override { screen_.evaluated(evaluation); }
+  void evaluated(const EvaluationResult &evaluation) override;
   void noted(const std::string &note) override { screen_.noted(note); }
   Status ended(const TrainingSummary &summary, const Engine &engine) override;
 
@@ -23,11 +22,13 @@ private:
 
   TrainingObserver &screen_;
   std::string path_, data_;
-  nlohmann::json page_;            // page of the plan
-  Status read_;                    // whether it is there
-  std::vector<std::string> lines_; // lines of the log: each stride_-th step
-  std::optional<int64_t> first_;   // step of this run
-  int64_t stride_ = 1;
+  nlohmann::json page_; // page of the plan
+  Status read_;         // whether it is there
+  RunCurves curves_;
+  int64_t continuedAt_ = 0;      // step with which the run goes on; 0: it begins a training
+  std::string lacks_;            // why the curves lack the steps before that one; empty: they do not
+  std::optional<int64_t> first_; // step of this run
+  int64_t done_ = 0;             // steps of this run
 };
 
 } // namespace mgc::tools

@@ -36,15 +36,6 @@ Result<std::string> lineBefore(int descriptor, int64_t end) {
   }
 }
 
-// Nothing: the line is none of a log.
-std::optional<int64_t> stepOf(std::string_view line) {
-  int64_t step = 0;
-  if (!line.starts_with(kBeginning) ||
-      std::from_chars(line.data() + kBeginning.size(), line.data() + line.size(), step).ec != std::errc())
-    return std::nullopt;
-  return step;
-}
-
 bool isRepeated(std::string_view line, const LogContinuation &continued) {
   const std::optional<int64_t> step = stepOf(line);
   if (!step || *step + 1 < continued.step)
@@ -56,6 +47,14 @@ bool isRepeated(std::string_view line, const LogContinuation &continued) {
 }
 
 } // namespace
+
+std::optional<int64_t> stepOf(std::string_view line) {
+  int64_t step = 0;
+  if (!line.starts_with(kBeginning) ||
+      std::from_chars(line.data() + kBeginning.size(), line.data() + line.size(), step).ec != std::errc())
+    return std::nullopt;
+  return step;
+}
 
 Status LossLog::open(const std::string &path, const std::optional<LogContinuation> &continued) {
   path_ = path;

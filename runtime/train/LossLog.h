@@ -16,6 +16,9 @@ std::string lineOf(const TrainingStep &step);
 // "validation_loss", "validation_perplexity", "validation_tokens"; of the split test so too.
 std::string lineOf(const EvaluationResult &evaluation);
 
+// The step of a line; none: the line is none of a log.
+std::optional<int64_t> stepOf(std::string_view line);
+
 // Where a run goes on with the training of a log: at this step, with evaluations of the step before it that come again.
 struct LogContinuation {
   int64_t step = 0;

@@ -183,6 +183,8 @@ struct TrainingSummary {
 class TrainingObserver {
 public:
   virtual ~TrainingObserver() = default;
+  // Before began(), where the run goes on with a training that may have been logged: at this step, to which the log is cut.
+  virtual void continued(int64_t) {}
   virtual void began(const TrainingOptions &options, const Engine &engine, const std::string &data) = 0;
   virtual void stepped(const TrainingStep &step) = 0;
   virtual void evaluated(const EvaluationResult &) {}

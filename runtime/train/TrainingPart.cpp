@@ -7,6 +7,7 @@
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
 #include "runtime/train/Evaluation.h"
+#include "runtime/train/GatherTimers.h"
 #include "runtime/train/RandomDelays.h"
 #include "runtime/train/RunMemory.h"
 #include "runtime/train/RunSaves.h"
@@ -17,9 +18,7 @@
 
 #include <algorithm>
 #include <fmt/ranges.h>
-#include <iterator>
 #include <limits>
-#include <sstream>
 
 namespace mgc {
 
@@ -43,6 +42,7 @@ public:
 private:
   Status load();
   Status openData();
+  Status openLogs();
   Status runSteps();
   Status saveAtTheEnd();
   Status saveAfter(const Status &failure);
@@ -138,11 +138,7 @@ Status TrainingPart::load() {
     observer_.noted(fmt::format("{} {}: {}", start_.by, *start_.checkpoint, change));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes(), observer_));
   MGC_TRY(saves_.begin(*engine_, processes(), sizes(), shared_.checks, data_->source()));
-  if (const std::optional<int64_t> step = start_.continued(options_))
-    MGC_TRY(
-        logs_.open(options_, LogContinuation{*step, evaluation_ ? evaluations().owed() : std::vector<std::string>()}));
-  else
-    MGC_TRY(logs_.open(options_, std::nullopt));
+  MGC_TRY(openLogs());
   if (options_.logsNormsByLayer)
     norms_.emplace(engine_->plan(), engine_->arenas());
   if (options_.findStepWork)
@@ -158,6 +154,17 @@ Status TrainingPart::load() {
   observer_.began(shown, *engine_, data_->describe());
   if (evaluation_ && isFirst())
     observer_.noted(evaluation_->describe());
+  return Status::ok();
+}
+
+Status TrainingPart::openLogs() {
+  const std::optional<int64_t> step = start_.continued(options_);
+  if (!step)
+    return logs_.open(options_, std::nullopt);
+  MGC_TRY(
+      logs_.open(options_, LogContinuation{*step, evaluation_ ? evaluations().owed() : std::vector<std::string>()}));
+  if (isFirst())
+    observer_.continued(*step);
   return Status::ok();
 }
 
@@ -482,16 +489,8 @@ Status TrainingPart::readNorms(std::vector<LayerNorm> &norms) const {
 
 Status TrainingPart::readTimers(std::vector<StepTimer> &timers) {
   std::vector<std::vector<double>> ofRanks = timers_.read(engine_->recording());
-  if (processes()) {
-    const std::string own = fmt::format("{}", fmt::join(ofRanks.front(), " "));
-    MGC_ASSIGN(all, processes()->store().gather("timers", processes()->rank(), processes()->size(), own,
-                                                processes()->deadline()));
-    ofRanks.clear();
-    for (const std::string &text : all) {
-      std::istringstream numbers(text);
-      ofRanks.emplace_back(std::istream_iterator<double>(numbers), std::istream_iterator<double>());
-    }
-  }
+  if (processes())
+    MGC_SET(ofRanks, gatherTimers(*processes(), ofRanks.front()));
   timers = timers_.timersOf(ofRanks);
   return Status::ok();
 }

@@ -40,6 +40,11 @@ def data_of(page):
         return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', file.read(), re.S)[1])
 
 
+def lines_of(log):
+    with open(log) as file:
+        return [json.loads(line) for line in file]
+
+
 def boxes_of(data):
     """The boxes that take time: others have no width."""
     return [box for stage in data["pipeline"]["stages"] for box in stage["boxes"] if box[3] > box[2]]
@@ -67,8 +72,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(data_of("plan.html")["facts"], json.loads(run(MGC, "explain", "plan", "--json")))
         page = data_of("run.html")
         self.assertEqual(page["facts"], data_of("plan.html")["facts"])
-        with open("log.jsonl") as log:
-            self.assertEqual(page["run"]["steps"], [json.loads(line) for line in log])
+        self.assertEqual(page["run"]["steps"], lines_of("log.jsonl"))
         with open("profile.json") as profile:
             self.assertEqual(page["run"]["profile"], json.load(profile))
 
@@ -117,6 +121,35 @@ class Numbers(unittest.TestCase):
         page = data_of("more.html")["run"]
         self.assertEqual((page["done"], page["end"], page["stride"]), (4997, "", 2))
         self.assertEqual([step["step"] for step in page["steps"]], list(range(3, 5000, 2)))
+
+    def test_curves_begin_with_the_log(self):
+        run(MGC, "compile", ROOT + "/test/golden/llama", "-o", "valid",
+            *"--seq 4 --mbs 1 --gbs 1 --target-cpu native --evaluation".split())
+        flags = ["valid", "--mock-data", "--train-iters", "12", "--eval-interval", "3", "--eval-iters", "1", "--log", "valid.jsonl"]
+        run(MGRUN, *flags, "--save", "half", "--exit-interval", "6")
+        run(MGRUN, *flags, "--load", "half") # its steps are superseded by those of the next run
+        run(MGRUN, *flags, "--load", "half", "--html", "valid.html")
+        page = data_of("valid.html")["run"]
+        log = lines_of("valid.jsonl")
+        self.assertEqual(page["steps"], [line for line in log if "loss" in line])
+        self.assertEqual([step["step"] for step in page["steps"]], list(range(12)))
+        self.assertEqual(page["validation"], [[line["step"], line["validation_loss"]] for line in log if "validation_loss" in line])
+        self.assertEqual([step for step, _ in page["validation"]], [2, 5, 8, 11])
+        self.assertEqual((page["first"], page["done"], page["lacks"]), (6, 6, ""))
+
+    def test_a_log_of_another_training_loses_nothing(self):
+        flags = ["plan", "--mock-data", "--train-iters", "4"]
+        run(MGRUN, *flags, "--save", "other", "--exit-interval", "2")
+        with open("other.jsonl", "w") as file:
+            file.write('{"step":0,"loss":\n') # no line of a log
+            file.write('{"step":0,"loss":"much","grad_norm":[],"seconds":{}}\n')
+        run(MGRUN, *flags, "--load", "other", "--log", "other.jsonl", "--html", "other.html")
+        page = data_of("other.html")["run"]
+        self.assertEqual([step["step"] for step in page["steps"]], [2, 3])
+        self.assertEqual(page["lacks"], "other.jsonl: ends with step 0, and this run begins with step 2, so the curves begin with this run")
+        with open("other.jsonl") as file:
+            self.assertEqual([line[:10] for line in file], [f'{{"step":{step},' for step in (0, 0, 2, 3)])
+        run(MGRUN, *flags, "--load", "other", "--log", "/dev/null", "--html", "none.html")
 
     def test_nothing_is_asked_of_a_network(self):
         for page in "plan.html", "run.html":
@@ -186,6 +219,38 @@ class Shown(unittest.TestCase):
         self.assertRegex(note, "; steps 2 to 3$")
         for texts in ticks: # texts of an axis
             self.assertEqual(len(set(texts)), len(texts))
+
+    def test_validation_is_in_the_chart_of_the_loss(self):
+        run(MGC, "compile", ROOT + "/examples/tiny-gpt", "-o", "judged", *"--seq 16 --mbs 1 --gbs 2 --target-cpu native --evaluation".split())
+        flags = ["judged", "--mock-data", "--train-iters", "8", "--eval-interval", "2", "--eval-iters", "1", "--save", "judged.out",
+                 "--log", "judged.jsonl"]
+        run(MGRUN, *flags, "--exit-interval", "4")
+        run(MGRUN, *flags, "--load", "judged.out", "--html", "judged.html")
+        note, name, caption, label, points, told = self.browser.probe("judged.html", """
+          const figure = document.querySelector("#training figure"), svg = figure.querySelector("svg");
+          const box = svg.getBoundingClientRect(), caption = figure.querySelector("figcaption").textContent;
+          svg.dispatchEvent(new PointerEvent("pointermove", {clientX: box.right - 1, clientY: box.y + 20}));
+          return [document.querySelector("#training .note").textContent, figure.querySelector("figcaption").firstChild.textContent,
+                  caption, svg.getAttribute("aria-label"),
+                  [...svg.querySelectorAll(".curve")].map(path => path.getAttribute("d").match(/[ML]/g).length),
+                  figure.querySelector("output").value];""")
+        self.assertRegex(note, "; steps 4 to 7, after steps 0 to 3 of the log$")
+        self.assertEqual((name, points), ("loss", [8, 4]))
+        self.assertRegex(caption, r"^lossvalidationlast [\d.]+, validation [\d.]+$")
+        self.assertRegex(label, r"^loss: [\d.]+ at step 0, .*; validation: [\d.]+ at step 1, [\d.]+ at step 7; ")
+        self.assertRegex(told, r"^step 7: [\d.]+, validation [\d.]+ at step 7$")
+
+    def test_a_log_may_hold_anything(self):
+        with open("run.html") as file:
+            text = file.read()
+        page = data_of("run.html")
+        page["run"]["steps"][1].update(loss="<b>", seconds=[], grad_norm={})
+        del page["run"]["steps"][2]["lr"]
+        page["run"]["validation"] = [[0, None], [3, 1e300]]
+        at, end = text.index('id="data">') + len('id="data">'), text.rindex("</script>\n<script>")
+        with open("odd.html", "w") as file:
+            file.write(text[:at] + json.dumps(page).replace("<", "\\u003c") + text[end:])
+        self.assertEqual(self.browser.probe("odd.html", 'return document.querySelectorAll("#training .curve").length'), 5)
 
     def test_both_colour_schemes(self):
         light, dark = self.browser.picture("run.html"), self.browser.picture("run.html", dark=True)

@@ -3,11 +3,16 @@
 const kChart = {height: 170, left: 52, right: 10, top: 8, bottom: 22};
 
 // curve: {title, xs, ys, text}; null of ys: not finite, a gap. Where xs are no steps of a run also `at`, the text of one of them.
+// second: null, or {title, xs, ys} of another curve on the same axes.
 function lineChart(curve) {
-  curve = {at: x => `step ${x}`, ...curve, areSteps: !curve.at};
-  const readout = element("output", {}, `last ${curve.text(curve.ys.at(-1))}`);
-  const svg = svgElement("svg", {role: "img", "aria-label": describeCurve(curve)});
-  const figure = element("figure", {}, element("figcaption", {}, curve.title, readout), svg);
+  curve = {at: x => `step ${x}`, second: null, ...curve, areSteps: !curve.at};
+  const {second, text} = curve;
+  curve.rest = [`last ${text(curve.ys.at(-1))}`, ...(second ? [`${second.title} ${text(second.ys.at(-1))}`] : [])].join(", ");
+  const readout = element("output", {}, curve.rest);
+  const label = [curve, ...(second ? [{...curve, ...second}] : [])].map(describeCurve).join("; ");
+  const svg = svgElement("svg", {role: "img", "aria-label": label});
+  const key = second ? [element("span", {class: "key"}, swatch("series-2"), second.title)] : [];
+  const figure = element("figure", {}, element("figcaption", {}, curve.title, ...key, readout), svg);
   drawOn(figure, width => drawCurve(svg, curve, readout, width));
   return figure;
 }
@@ -19,16 +24,24 @@ function describeCurve({title, xs, ys, text, at}) {
     `least ${text(Math.min(...finite))}, most ${text(Math.max(...finite))}`;
 }
 
+// "step 20: 3.21, validation 3.40 at step 19": of a second curve its last value up to there.
+function textAt({xs, ys, text, at, second}, index) {
+  const own = `${at(xs[index])}: ${text(ys[index])}`;
+  const other = second ? firstIndex(second.xs, x => x <= xs[index]) - 1 : -1;
+  return other < 0 ? own : `${own}, ${second.title} ${text(second.ys[other])} at ${at(second.xs[other])}`;
+}
+
 function drawCurve(svg, curve, readout, width) {
-  const {xs, ys, text, at: atText, areSteps} = curve, {height, left, right, top, bottom} = kChart;
-  const finite = ys.filter(y => y !== null);
+  const {xs, ys, text, at: atText, areSteps, second, rest} = curve, {height, left, right, top, bottom} = kChart;
+  const finite = [...ys, ...(second?.ys ?? [])].filter(y => y !== null);
   let low = Math.min(...finite), high = Math.max(...finite);
   if (!(high > low)) { // one value, or none
     const room = Math.abs(high) / 2 || 1;
     [low, high] = finite.length ? [high - room, high + room] : [0, 1];
   }
-  const span = xs.at(-1) - xs[0] || 1;
-  const toX = x => left + (x - xs[0]) / span * (width - left - right);
+  const begin = Math.min(xs[0], second?.xs[0] ?? xs[0]), end = Math.max(xs.at(-1), second?.xs.at(-1) ?? xs.at(-1));
+  const span = end - begin || 1;
+  const toX = x => left + (x - begin) / span * (width - left - right);
   const toY = y => height - bottom - (y - low) / (high - low) * (height - top - bottom);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
@@ -36,22 +49,25 @@ function drawCurve(svg, curve, readout, width) {
   const lines = ticks.map((y, index) => svgElement("g", {},
     svgElement("line", {class: "grid", x1: left, x2: width - right, y1: toY(y), y2: toY(y)}),
     svgElement("text", {x: left - 6, y: toY(y) + 4, "text-anchor": "end"}, texts[index])));
-  const places = roundTicks(xs[0], xs.at(-1), Math.max(2, width / (areSteps ? 70 : 140)));
+  const places = roundTicks(begin, end, Math.max(2, width / (areSteps ? 70 : 140)));
   const steps = (areSteps ? places.filter(Number.isInteger) : places).map(x =>
     svgElement("text", {x: toX(x), y: height - 6, "text-anchor": "middle"}, areSteps ? String(x) : atText(x)));
   const cross = svgElement("line", {class: "cross", y1: top, y2: height - bottom, visibility: "hidden"});
-  svg.replaceChildren(...lines, ...steps, svgElement("path", {class: "curve", d: pathOf(xs, ys, toX, toY)}), cross);
+  const curves = [svgElement("path", {class: "curve", d: pathOf(xs, ys, toX, toY)})];
+  if (second)
+    curves.push(svgElement("path", {class: "curve second", d: pathOf(second.xs, second.ys, toX, toY)}));
+  svg.replaceChildren(...lines, ...steps, ...curves, cross);
   svg.onpointermove = event => {
-    const at = xs[0] + (event.offsetX - left) / (width - left - right) * span;
+    const at = begin + (event.offsetX - left) / (width - left - right) * span;
     const index = Math.min(xs.length - 1, firstIndex(xs, x => x < at));
     cross.setAttribute("visibility", "visible");
     cross.setAttribute("x1", toX(xs[index]));
     cross.setAttribute("x2", toX(xs[index]));
-    readout.value = `${atText(xs[index])}: ${text(ys[index])}`;
+    readout.value = textAt(curve, index);
   };
   svg.onpointerleave = () => {
     cross.setAttribute("visibility", "hidden");
-    readout.value = `last ${text(ys.at(-1))}`;
+    readout.value = rest;
   };
 }
 
