@@ -45,6 +45,15 @@ def lines_of(log):
         return [json.loads(line) for line in file]
 
 
+def write_page(name, template, data):
+    """A page with the data in the place of those of another page."""
+    with open(template) as file:
+        text = file.read()
+    at, end = text.index('id="data">') + len('id="data">'), text.rindex("</script>\n<script>")
+    with open(name, "w") as file:
+        file.write(text[:at] + json.dumps(data).replace("<", "\\u003c") + text[end:])
+
+
 def boxes_of(data):
     """The boxes that take time: others have no width."""
     return [box for stage in data["pipeline"]["stages"] for box in stage["boxes"] if box[3] > box[2]]
@@ -241,15 +250,11 @@ class Shown(unittest.TestCase):
         self.assertRegex(told, r"^step 7: [\d.]+, validation [\d.]+ at step 7$")
 
     def test_a_log_may_hold_anything(self):
-        with open("run.html") as file:
-            text = file.read()
         page = data_of("run.html")
         page["run"]["steps"][1].update(loss="<b>", seconds=[], grad_norm={})
         del page["run"]["steps"][2]["lr"]
         page["run"]["validation"] = [[0, None], [3, 1e300]]
-        at, end = text.index('id="data">') + len('id="data">'), text.rindex("</script>\n<script>")
-        with open("odd.html", "w") as file:
-            file.write(text[:at] + json.dumps(page).replace("<", "\\u003c") + text[end:])
+        write_page("odd.html", "run.html", page)
         self.assertEqual(self.browser.probe("odd.html", 'return document.querySelectorAll("#training .curve").length'), 5)
 
     def test_both_colour_schemes(self):
@@ -350,6 +355,42 @@ class Shown(unittest.TestCase):
         self.assertLessEqual(drawn["height"], 720)
         self.assertEqual(drawn["figures"], 64)
         self.assertLessEqual(*drawn["page"])
+
+    def test_memory_of_the_device_is_a_line(self):
+        shown = """
+          const limit = colour("limit"), canvas = document.querySelector("#memory canvas");
+          const lit = new OffscreenCanvas(1, 1).getContext("2d");
+          lit.fillStyle = limit;
+          lit.fillRect(0, 0, 1, 1);
+          const wanted = lit.getImageData(0, 0, 1, 1).data, rows = [];
+          const {width, height} = canvas, {data} = canvas.getContext("2d").getImageData(0, 0, width, height);
+          for (let y = 0; y < height; ++y) // the line covers the left edge too, its text does not
+            if ([0, 1, 2].every(channel => Math.abs(data[4 * (y * width + 3) + channel] - wanted[channel]) < 3))
+              rows.push(y);
+          const tiles = [...document.querySelectorAll("#tiles li")].map(node => node.textContent);
+          return {rows, height, tiles: tiles.filter(text => text.startsWith("device")), label: canvas.getAttribute("aria-label"),
+                  note: document.querySelector("#memory .note").textContent};"""
+        data = data_of("plan.html")
+        data["facts"].pop("fits", None)
+        most = max(stage["bytes"] for stage in data["facts"]["stages"])
+        write_page("none.html", "plan.html", data)
+        found = self.browser.probe("none.html", shown)
+        self.assertEqual((found["rows"], found["tiles"]), ([], []))
+        self.assertNotIn("device", found["note"] + found["label"])
+        for device, words in [(2 * most, "fits, {} to spare"), (most - (1 << 20), "does not fit, by 1.00 MiB"),
+                              (100 * most, "fits, {} to spare")]:
+            data["facts"]["fits"] = {"device_bytes": device, "spare_bytes": device - most, "fits": device >= most}
+            write_page("fits.html", "plan.html", data)
+            spare, size = self.browser.probe("fits.html", f"return [bytesText({device - most}), bytesText({device})]")
+            with self.subTest(words=words):
+                found = self.browser.evaluate(shown)
+                self.assertEqual(found["tiles"], [f"device of {size}{words.format(spare)}"])
+                self.assertIn(f"The solid line is the device's memory, {size}", found["note"])
+                self.assertEqual("above the scale" in found["note"], device > 8 * most)
+                self.assertIn(words.format(spare), found["note"])
+                self.assertIn(f" on a device of {size}: ", found["label"])
+                at = 0 if device > 8 * most else found["height"] - device / max(device, most) * (found["height"] - 4)
+                self.assertTrue(found["rows"] and abs(found["rows"][0] - at) <= 2, (found["rows"], at))
 
     def test_a_budget_has_its_curve(self):
         run(MGC, "compile", ROOT + "/examples/tiny-gpt", "-o", "small", *"--mbs 8 --memory 40MiB --target-cpu native".split())

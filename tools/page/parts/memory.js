@@ -1,7 +1,13 @@
-// Memory of each stage's ranks over the step: stacked areas by kind, and the table of what is allocated.
+// Memory of each stage's ranks over the step: stacked areas by kind, a line at the device's bytes where the machine has them, and the
+// table of what is allocated.
 
 const kMemoryHeight = 120, kDenseHeight = 56;
 const kManyStages = 16; // more have smaller charts
+const kMostScale = 8;   // a device of more times the largest allocation is above the scale
+
+// fits: {device_bytes, spare_bytes, fits}: "fits, 1.50 GiB to spare"
+const fitsText = ({fits, spare_bytes: spare}) =>
+  fits ? `fits, ${bytesText(spare)} to spare` : `does not fit, by ${bytesText(-spare)}`;
 
 function showMemory(section, {memory, facts}) {
   // Those that are held throughout lie below.
@@ -10,13 +16,18 @@ function showMemory(section, {memory, facts}) {
   const order = [...kinds.filter(kind => !changing(kind)), ...kinds.filter(changing)];
   const colours = seriesOf(order.toReversed()); // the first colours for those that change
   fillLegend(section.querySelector(".legend"), [...colours]);
-  const most = Math.max(...facts.stages.map(stage => stage.bytes));
+  const largest = Math.max(...facts.stages.map(stage => stage.bytes));
+  const device = facts.fits?.device_bytes ?? null, isInScale = device !== null && device <= kMostScale * largest;
+  const most = isInScale ? Math.max(largest, device) : largest;
+  if (device !== null)
+    section.querySelector(".note").append(` The solid line is the device's memory, ${bytesText(device)}` +
+      `${isInScale ? "" : ", at the upper edge, above the scale"}: the plan ${fitsText(facts.fits)}.`);
   const isDense = memory.length > kManyStages, charts = section.querySelector(".charts");
   charts.classList.toggle("dense", isDense);
   charts.append(...memory.map((curves, stage) => {
     const ordered = order.map(kind => curves.find(curve => curve.kind === kind)).filter(curve => curve);
     const height = isDense ? kDenseHeight : kMemoryHeight, {bytes} = facts.stages[stage];
-    return memoryChart(stage, ordered, colours, {most, bytes, end: 1e9 * facts.prediction.seconds, height});
+    return memoryChart(stage, ordered, colours, {most, bytes, device, end: 1e9 * facts.prediction.seconds, height});
   }));
   section.querySelector(".tables").append(tableSection(
     "Memory allocated by a rank, by kind",
@@ -47,7 +58,8 @@ function memoryChart(stage, curves, colours, limits) {
   const readout = element("output", {}, atRest);
   const canvas = element("canvas", {
     role: "img",
-    "aria-label": `stage ${stage}: ${atRest}, of ${bytesText(limits.bytes)}: ` +
+    "aria-label": `stage ${stage}: ${atRest}, of ${bytesText(limits.bytes)}` +
+      `${limits.device === null ? "" : ` on a device of ${bytesText(limits.device)}`}: ` +
       curves.map(curve => `${curve.kind} ${bytesText(bytesAt(curve, peak.time))}`).join(", "),
   });
   const figure = element("figure", {}, element("figcaption", {}, `stage ${stage}`, readout), canvas);
@@ -73,8 +85,8 @@ function columnsOf(curve, width, end) {
   return columns;
 }
 
-function drawMemory(context, width, curves, colours, {most, bytes, end, height: whole}) {
-  const toHeight = size => size / most * (whole - 4);
+function drawMemory(context, width, curves, colours, {most, bytes, device, end, height: whole}) {
+  const toHeight = size => Math.min(1, size / most) * (whole - 4);
   const base = new Float64Array(width);
   for (const curve of curves) {
     const columns = columnsOf(curve, width, end);
@@ -87,10 +99,22 @@ function drawMemory(context, width, curves, colours, {most, bytes, end, height: 
     }
     context.fill();
   }
+  const drawLine = y => {
+    context.beginPath();
+    context.moveTo(0, y);
+    context.lineTo(width, y);
+    context.stroke();
+  };
+  if (device !== null) {
+    const y = device > most ? 1 : whole - toHeight(device);
+    context.strokeStyle = context.fillStyle = colour("limit");
+    context.lineWidth = 2;
+    drawLine(y);
+    const text = `device ${bytesText(device)}`;
+    context.fillText(text, width - context.measureText(text).width - 2, y + 9);
+    context.lineWidth = 1;
+  }
   context.strokeStyle = colour("ink");
   context.setLineDash([4, 3]);
-  context.beginPath();
-  context.moveTo(0, whole - toHeight(bytes) + 0.5);
-  context.lineTo(width, whole - toHeight(bytes) + 0.5);
-  context.stroke();
+  drawLine(whole - toHeight(bytes) + 0.5);
 }

@@ -14,6 +14,8 @@ function showHead({facts, run}) {
     ["predicted MFU", percentText(prediction.mfu)],
     ["largest rank", bytesText(Math.max(...facts.stages.map(stage => stage.bytes)))],
   ];
+  if (facts.fits)
+    tiles.push([`device of ${bytesText(facts.fits.device_bytes)}`, fitsText(facts.fits)]);
   if (run?.profile)
     tiles.push(["measured step", measuredText(run.profile)]);
   if (run?.steps.length)
