@@ -190,7 +190,8 @@ class Shown(unittest.TestCase):
         self.addCleanup(self.browser.close)
 
     def test_every_box_is_drawn(self):
-        canvas = self.browser.probe("plan.html", CANVAS + "return {...canvas.dataset}")
+        canvas, told = self.browser.probe("plan.html", CANVAS + 'return [{...canvas.dataset}, document.querySelector(".range").textContent]')
+        self.assertRegex(told, "^all ") # boxes that can be told apart
         boxes = len(boxes_of(data_of("plan.html")))
         self.assertEqual((int(canvas["boxes"]), int(canvas["drawn"])), (boxes, boxes))
 
@@ -339,14 +340,24 @@ class Shown(unittest.TestCase):
         self.assertEqual(tasks_of("large"), [512] * 64)
         self.assertLess(os.path.getsize("large.html"), 16 << 20)
         drawn = self.browser.probe("large.html", CANVAS + """
+          const opened = {...canvas.dataset}, range = document.querySelector(".range"), told = [range.textContent];
+          document.querySelector('[data-key="0"]').click();
+          await frame();
+          await frame();
+          told.push(range.textContent);
           const whole = {...canvas.dataset};
           for (let i = 0; i < 8; ++i)
             canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "+", bubbles: true}));
           await frame(); // behind the picture, which asked for this frame before
-          return {whole, near: {...canvas.dataset}, height: canvas.clientHeight,
+          return {opened, told, whole, near: {...canvas.dataset}, height: canvas.clientHeight,
                   figures: document.querySelectorAll("#memory figure").length,
                   page: [document.documentElement.scrollWidth, document.documentElement.clientWidth]};""")
         self.assertEqual(int(drawn["whole"]["boxes"]), len(boxes_of(data)))
+        # It opens where boxes are wide enough for their numbers: those of the first microbatches.
+        self.assertLess(int(drawn["opened"]["drawn"]), 64 * 40)
+        self.assertGreater(int(drawn["opened"]["drawn"]), 64)
+        self.assertRegex(drawn["told"][0], r"^0 ns to [\d.]+ m?s of [\d.]+ m?s$")
+        self.assertRegex(drawn["told"][1], r"^all [\d.]+ m?s$")
         self.assertGreaterEqual(len(boxes_of(data)), 64 * 512)
         self.assertGreater(int(drawn["whole"]["drawn"]), 64 * 100)
         # Boxes out of view are not drawn.

@@ -79,8 +79,8 @@ function showPipeline(section, page) {
   section.querySelector(".note").textContent =
     `Schedule ${facts.schedule}, ${facts.microbatches} microbatches; the bubble is ` +
     `${percentText(facts.prediction.bubble)} of the predicted step. A box is a task with the number of its microbatch; point at it for the times of its instructions.`;
-  const [canvas, tip, announce] = ["canvas", ".tip", "[aria-live]"].map(name => section.querySelector(name));
-  const timeline = new Timeline(canvas, tip, announce, groups, (box, row) => describeBox(pipeline, box, row));
+  const parts = ["canvas", ".tip", "[aria-live]", ".range"].map(name => section.querySelector(name));
+  const timeline = new Timeline(...parts, groups, (box, row) => describeBox(pipeline, box, row));
   section.querySelector("[data-key=p]").hidden = groups.length === 1;
   for (const button of section.querySelectorAll("[data-key]"))
     button.addEventListener("click", () => timeline.press(button.dataset.key, false));

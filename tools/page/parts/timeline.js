@@ -1,13 +1,15 @@
 // A picture of boxes in rows over time, on a canvas: zoomed and moved by pointer and keys. Only what is in view is drawn, and
 // of boxes narrower than a pixel one for each pixel: 64 stages with 256 microbatches move as smoothly as 8 ranks.
 
-const kTimeline = {gutter: 96, axis: 24, heading: 20, mostHeight: 720, leastRow: 10, mostRow: 26};
+// Pixels. A step whose boxes are on average narrower than leastBox opens zoomed, so that they have openBox.
+const kTimeline = {gutter: 96, axis: 24, heading: 20, mostHeight: 720, leastRow: 10, mostRow: 26, leastBox: 16, openBox: 32};
 
 // groups: [{title, rows: [{label, boxes: [{begin, end, text, colour, isThin, ..}]}]}], boxes of a row by their begin, in ns.
+// range: the element that says which time is in view.
 // describe(box, row): the element that a pointer on it shows, and what is read aloud: {tip, text}.
 class Timeline {
-  constructor(canvas, tip, announce, groups, describe) {
-    Object.assign(this, {canvas, tip, announce, describe, top: 0, selected: null});
+  constructor(canvas, tip, announce, range, groups, describe) {
+    Object.assign(this, {canvas, tip, announce, range, describe, top: 0, selected: null, isOpened: false});
     this.lines = groups.flatMap(group => [{heading: group.title}, ...group.rows]);
     this.rows = groups.flatMap(group => group.rows);
     for (const row of this.rows)
@@ -16,10 +18,14 @@ class Timeline {
     this.length = lengthOf(this.rows);
     this.firstLength = lengthOf(groups[0].rows);
     this.placeLines(groups.length);
+    this.longest = groups.find(group => lengthOf(group.rows) === this.length) ?? groups[0];
     this.view = {begin: 0, end: this.length};
     this.listen();
     drawOn(canvas.parentElement, width => {
       this.width = width - 2; // its border
+      if (!this.isOpened)
+        this.view.end = this.openingEnd();
+      this.isOpened = true;
       this.draw();
     });
   }
@@ -34,6 +40,14 @@ class Timeline {
     }
     this.inner = y;
     this.height = Math.min(y + kTimeline.axis, kTimeline.mostHeight);
+  }
+
+  // The end of the view that opens, from the step's begin on: the whole step, or as much of it as can be told apart in the row with
+  // most boxes. Of predicted and measured step, those of the longer one count.
+  openingEnd() {
+    const most = Math.max(1, ...this.longest.rows.map(row => row.boxes.filter(box => !box.isThin).length));
+    const room = this.width - kTimeline.gutter;
+    return room / most >= kTimeline.leastBox ? this.length : this.length * Math.min(1, room / (most * kTimeline.openBox));
   }
 
   // --- Where things are -------------------------------------------------------------------------------------------
@@ -212,6 +226,9 @@ class Timeline {
         drawn += this.drawRow(context, line, y);
     }
     context.restore();
+    const {begin, end} = this.view;
+    this.range.textContent = end - begin >= this.length ? `all ${timeText(this.length)}` :
+      `${timeText(begin)} to ${timeText(end)} of ${timeText(this.length)}`;
     this.canvas.dataset.boxes = this.rows.reduce((sum, row) => sum + row.boxes.length, 0);
     this.canvas.dataset.drawn = drawn;
   }
