@@ -12,6 +12,7 @@ public:
   explicit RunPage(TrainingObserver &screen) : screen_(screen) {}
   void continued(int64_t step) override;
   void began(const TrainingOptions &options, const Engine &engine, const std::string &data) override;
+  void started(const std::string &activity) override { screen_.started(activity); }
   void stepped(const TrainingStep &step) override;
   void evaluated(const EvaluationResult &evaluation) override;
   void noted(const std::string &note) override { screen_.noted(note); }

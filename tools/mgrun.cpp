@@ -8,7 +8,6 @@
 #include "runtime/train/TrainingOfRank.h"
 #include "tools/ProfileTable.h"
 #include "tools/RunPage.h"
-#include "tools/RunScreen.h"
 #include "tools/flags/ForeignFlags.h"
 #include "tools/page/Page.h"
 #include "tools/process/Process.h"
@@ -16,6 +15,7 @@
 #include "tools/run/RunFlags.h"
 #include "tools/run/RunOptionsPage.h"
 #include "tools/version/Version.h"
+#include "tools/watch/RunScreen.h"
 
 #include <csignal>
 #include <cstdio>

@@ -357,7 +357,8 @@ Rows stepOptions() {
       Row("--log-throughput", atTyped<&Typed::logsThroughput>, kAny, no,
           "On the screen, in --log and --tensorboard-dir: of each device tokens/s, TFLOP/s of what the model "
           "needs and, on a GPU, their part of its peak (docs/cost.md, Utilisation)"),
-      Row("--log-interval", at<&T::logInterval>, whole(1), run, "Steps from one line on the screen to the next",
+      Row("--log-interval", at<&T::logInterval>, whole(1), run,
+          "Steps from one line on the screen to the next; after 30 s without a line there is one all the same",
           {.absent = [](const T &options) { return options.timersLevel == 0; }}),
       Row("--timing-log-level", at<&T::timersLevel>, whole(0, 2), run,
           "With each --log-interval: 1: how long a step computes forward and backward, sums gradients and "

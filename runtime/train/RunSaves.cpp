@@ -126,6 +126,7 @@ bool RunSaves::isDue(int64_t stepsDone) const {
 Status RunSaves::save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast) {
   if (!options_.save)
     return Status::ok();
+  observer_.started(fmt::format("saving after {} steps", stepsDone));
   const Status state = saver_ ? saveState(stepsDone, skipped, isLast) : Status::ok();
   const Status weights = writesWeights(isLast) ? writeWeights(stepsDone) : Status::ok();
   return allOf({state, weights});

@@ -153,6 +153,7 @@ struct TrainingStep {
   std::optional<Throughput> throughput = {}; // if asked for
   std::vector<StepTimer> timers = {};        // if asked for
   std::vector<LayerNorm> norms = {};         // likewise: of the gradients of the mean loss, before they are clipped
+  int64_t samples = 0;                       // samples that the training has read, with those of this step
 };
 
 // The result for the weights after `step`, which counts from 0.
@@ -186,6 +187,8 @@ public:
   // Before began(), where the run goes on with a training that may have been logged: at this step, to which the log is cut.
   virtual void continued(int64_t) {}
   virtual void began(const TrainingOptions &options, const Engine &engine, const std::string &data) = 0;
+  // From now on until the next call, for people: "step 12", "validation after 12 steps", "saving after 12 steps".
+  virtual void started(const std::string &) {}
   virtual void stepped(const TrainingStep &step) = 0;
   virtual void evaluated(const EvaluationResult &) {}
   // After all else, before the engine goes: writes TrainingOptions::page.

@@ -84,7 +84,7 @@ private:
   Status readNorms(std::vector<LayerNorm> &norms) const;
   double scaleOfMean() const { return 1.0 / std::max(1.0, engine_->results().tokens); }
   int64_t devices() const; // devices that compute a step
-  void account(const TrainingStep &step);
+  void account(TrainingStep &step);
   bool isExitDue() const;
   // After the steps: whether no part follows.
   bool isOver() const {
@@ -282,6 +282,7 @@ Status TrainingPart::runSteps() {
       MGC_TRY(evaluateAtTheEnd());
     const GlobalBatch *batch = nullptr;
     if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
+      observer_.started(fmt::format("step {}", step));
       Result<const GlobalBatch *> read = data_->batchOf(step);
       failure_ = read.status();
       batch = read.isOk() ? *read : nullptr;
@@ -314,6 +315,7 @@ Status TrainingPart::runSteps() {
 
 // A failure outside the engine ends the training before the next step, in all processes.
 Result<bool> TrainingPart::evaluate(Split split) {
+  observer_.started(fmt::format("{} after {} steps", nameOf(split), stepsDone()));
   interrupt_.watch(&evaluation_->engine());
   Result<Evaluation::Outcome> ended = evaluation_->run(*engine_, split, stepsDone(), interrupt_);
   interrupt_.watch(engine_.get());
@@ -506,7 +508,8 @@ int64_t TrainingPart::devices() const {
   return plan.target == plan::Target::cpu || processes() ? plan.mesh.worldSize() : 1;
 }
 
-void TrainingPart::account(const TrainingStep &step) {
+void TrainingPart::account(TrainingStep &step) {
+  step.samples = data_->firstOf(step.step + 1);
   if (step.result.isUpdated) {
     if (summary_.steps == summary_.skipped)
       summary_.firstLoss = step.result.loss;

@@ -4,15 +4,19 @@
 Every error must say what is wrong and end with code 1 (2 for usage), and no checkpoint may be lost.
 """
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import re
 import resource
 import shutil
 import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
@@ -503,6 +507,24 @@ class Hostile(unittest.TestCase):
         process.stderr.close()
         self.assertEqual(process.wait(timeout=60), 0)
         self.expect(0, "", "plan", *MOCK, "--load", "unseen/model.safetensors")
+
+    def test_a_bar_fits_the_terminal(self):
+        for columns in 40, 90, 0:
+            mine, screen = pty.openpty()
+            fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            process = start("mgrun", "plan", *"--mock-data --train-iters 3".split(), stderr=screen, stdout=subprocess.DEVNULL)
+            os.close(screen)
+            text = b""
+            with contextlib.suppress(OSError), open(mine, "rb", buffering=0) as shown: # the error is the end
+                while part := shown.read(4096):
+                    text += part
+            self.assertEqual(process.wait(timeout=60), 0)
+            bars = re.findall(r"\r\x1b\[2K([^\r\n]*)", text.decode())
+            self.assertEqual(len(bars), 3)
+            self.assertTrue(all(len(bar) < (columns or 200) for bar in bars), bars)
+            self.assertRegex(bars[2], r"^\[=+\] 3/3  elapsed \d:\d\d:\d\d")
+            if columns != 40:
+                self.assertRegex(bars[1], r"2/3  elapsed \d:\d\d:\d\d  left \d:\d\d:\d\d  loss \d" if columns else "k tokens$")
 
     def test_same_seed_same_bits(self):
         for name in "first", "second":

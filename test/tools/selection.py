@@ -27,7 +27,7 @@ class Selection(unittest.TestCase):
                 ("plan/Plan.h", {"unit/plan_test", "lit", "mgrun_events"}, {"unit/base_test", "layers_refuses"}),
                 ("compiler/grad", {"lit", "e2e/golden-dense"}, {"unit/comm_test", "mgrun_events", "unit/frontend_test"}),
                 ("tools/mgrun.cpp", {"e2e/golden-dense", "mgrun_events"}, {"unit/base_test"}),
-                ("tools/RunScreen.h", {"mgrun_events"}, {"unit/base_test", "mgc_data"}),
+                ("tools/watch/RunScreen.h", {"mgrun_events"}, {"unit/base_test", "mgc_data"}),
                 ("docs/ir.md", {"docs"}, {"lit", "unit/plan_test"}),
                 ("test/e2e/samples.py", {"mutation/gpt2", "e2e/golden-dense", "composition/padding"}, {"unit/plan_test"}),
                 ("test/runtime/io", {"unit/io_test"}, {"unit/base_test", "lit"})]:

@@ -1,15 +1,15 @@
 // See RunScreen.h. Progress goes to standard error, so that standard output has the summary only.
-#include "tools/RunScreen.h"
+#include "tools/watch/RunScreen.h"
 
 #include "tools/process/Process.h"
 
-#include <cstdio>
+#include <algorithm>
+#include <ctime>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
 
 namespace mgc {
-
-using tools::say;
 
 static double inMib(int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
@@ -26,36 +26,87 @@ static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep)
                      step.throughput ? describeThroughput(*step.throughput) : "");
 }
 
-RunScreen::RunScreen(int64_t logInterval, std::string timersOf)
-    : logInterval_(logInterval), timersOf_(std::move(timersOf)), isTerminal_(isatty(STDERR_FILENO) == 1) {}
+static double secondsOn(tools::Heartbeat::Clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+// Columns of the terminal; 0: not known.
+static size_t columnsOf(std::FILE *screen) {
+  winsize size{};
+  return ioctl(fileno(screen), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+RunScreen::RunScreen(int64_t logInterval, std::string timersOf, std::FILE *screen,
+                     std::chrono::milliseconds longestSilence)
+    : logInterval_(logInterval), timersOf_(std::move(timersOf)), screen_(screen),
+      isTerminal_(isatty(fileno(screen)) == 1), heartbeat_(longestSilence) {}
 
 RunScreen::~RunScreen() {
+  const auto lock = heartbeat_.quiet();
   if (barShown_)
-    std::fputc('\n', stderr);
+    std::fputc('\n', screen_);
+  isOver_ = true;
+}
+
+template <typename... Args> void RunScreen::tell(fmt::format_string<Args...> format, Args &&...args) {
+  tools::write(screen_, fmt::format(format, std::forward<Args>(args)...));
+  std::fflush(screen_);
+  heartbeat_.restart();
 }
 
 void RunScreen::began(const TrainingOptions &options, const Engine &engine, const std::string &data) {
+  const auto lock = heartbeat_.quiet();
   const plan::Plan &plan = engine.plan();
   trainIters_ = options.trainIters;
   tokensPerStep_ = plan.globalBatchSize * plan.sequenceLength;
+  progress_.begin(secondsOn(Clock::now()), options.rampup ? *options.trainSamples : trainIters_ * plan.globalBatchSize,
+                  plan.sequenceLength);
   std::string axes;
   for (const plan::Axis &axis : plan.mesh.axes)
     axes += fmt::format(" {}={}", axis.name, axis.size);
   int64_t largest = 0;
   for (const plan::StagePlan &stage : plan.stages)
     largest = std::max(largest, stage.bytes);
-  say(stderr,
-      "{}: {}, {} rank{} ({}),{}, {:.1f} MiB in the largest\n"
-      "data: {}\n"
-      "{} of {} samples of {} tokens\n",
-      options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
-      engine.whereRanksAre(), axes.empty() ? " one device" : axes, inMib(largest), data,
-      options.rampup ? "steps" : fmt::format("{} steps", trainIters_), plan.globalBatchSize, plan.sequenceLength);
+  tell("{}: {}, {} rank{} ({}),{}, {:.1f} MiB in the largest\n"
+       "data: {}\n"
+       "{} of {} samples of {} tokens\n",
+       options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
+       engine.whereRanksAre(), axes.empty() ? " one device" : axes, inMib(largest), data,
+       options.rampup ? "steps" : fmt::format("{} steps", trainIters_), plan.globalBatchSize, plan.sequenceLength);
   if (options.save && plan.modelConfig.empty())
-    say(stderr, "mgrun: --save {}: gets no config.json: the plan is of an edited program, which none fits\n",
-        *options.save);
+    tell("mgrun: --save {}: gets no config.json: the plan is of an edited program, which none fits\n", *options.save);
   for (const std::string &note : engine.notes())
-    say(stderr, "mgrun: {}\n", note);
+    tell("mgrun: {}\n", note);
+  heartbeat_.start([this] { beat(); });
+}
+
+void RunScreen::started(const std::string &activity) {
+  const auto lock = heartbeat_.quiet();
+  activity_ = activity;
+  activitySince_ = Clock::now();
+  activityBegan_ = std::time(nullptr);
+}
+
+// "in progress: step 12, since 14:03:10 (0:01:30)"
+std::string RunScreen::inProgress() const {
+  std::tm local{};
+  localtime_r(&activityBegan_, &local);
+  return fmt::format("in progress: {}, since {:02}:{:02}:{:02} ({})", activity_, local.tm_hour, local.tm_min,
+                     local.tm_sec, tools::durationText(secondsOn(Clock::now()) - secondsOn(activitySince_)));
+}
+
+// The step that has no line yet, and the activity that lasts as long as most of the silence or is all that there is to say.
+void RunScreen::beat() {
+  if (isOver_)
+    return;
+  if (isTerminal_)
+    return drawBar(activity_.empty() ? "" : inProgress() + "  ");
+  const bool isNew = !std::exchange(isLastShown_, true);
+  if (isNew)
+    tell("{}\n", lastStep_);
+  const bool isLong = Clock::now() - activitySince_ >= heartbeat_.interval() / 2;
+  if (!activity_.empty() && (isLong || !isNew))
+    tell("{}\n", inProgress());
 }
 
 // As Megatron-LM prints them.
@@ -78,35 +129,53 @@ void RunScreen::showTimers(const TrainingStep &step) {
       text += fmt::format("{}: {:.2f}\n", name, 1e3 * timer.most());
     }
   }
-  say(stderr, "{}{}", isTerminal_ ? "\n" : "", text);
+  tell("{}{}", isTerminal_ ? "\n" : "", text);
 }
 
 void RunScreen::stepped(const TrainingStep &step) {
+  const auto lock = heartbeat_.quiet();
+  progress_.stepped(step);
+  activity_.clear();
+  done_ = step.step + 1;
+  details_ = fmt::format("{}  {}", describeStep(step, tokensPerStep_), progress_.tokens());
+  lastStep_ = fmt::format("step {}: {}  {}", step.step, describeStep(step, tokensPerStep_),
+                          progress_.text(secondsOn(Clock::now())));
   if (isTerminal_) {
-    drawBar(step);
+    drawBar("");
     return showTimers(step);
   }
-  const bool isShown = std::exchange(isFirst_, false) || step.step + 1 == trainIters_ ||
-                       (logInterval_ > 0 && step.step % logInterval_ == 0);
+  const bool isShown =
+      std::exchange(isFirst_, false) || done_ == trainIters_ || (logInterval_ > 0 && step.step % logInterval_ == 0);
   if (isShown)
-    say(stderr, "step {}: {}\n", step.step, describeStep(step, tokensPerStep_));
+    tell("{}\n", lastStep_);
+  isLastShown_ = isShown;
   showTimers(step);
 }
 
 void RunScreen::evaluated(const EvaluationResult &evaluation) {
-  say(stderr, "{}step {}: {} loss {:.4f}  perplexity {:.4g}  ({} batches in {:.1f} s)\n", barShown_ ? "\n" : "",
-      evaluation.step, evaluation.what, evaluation.loss, evaluation.perplexity(), evaluation.batches,
-      evaluation.seconds);
+  const auto lock = heartbeat_.quiet();
+  tell("{}step {}: {} loss {:.4f}  perplexity {:.4g}  ({} batches in {:.1f} s)\n", barShown_ ? "\n" : "",
+       evaluation.step, evaluation.what, evaluation.loss, evaluation.perplexity(), evaluation.batches,
+       evaluation.seconds);
+  activity_.clear();
 }
 
-void RunScreen::noted(const std::string &note) { say(stderr, "{}mgrun: {}\n", barShown_ ? "\n" : "", note); }
+void RunScreen::noted(const std::string &note) {
+  const auto lock = heartbeat_.quiet();
+  tell("{}mgrun: {}\n", barShown_ ? "\n" : "", note);
+}
 
-void RunScreen::drawBar(const TrainingStep &step) {
-  constexpr int64_t kWidth = 24;
-  const int64_t done = step.step + 1, filled = kWidth * done / trainIters_;
-  say(stderr, "\r\x1b[2K[{:=<{}}{: <{}}] {}/{}  {}", "", filled, "", kWidth - filled, done, trainIters_,
-      describeStep(step, tokensPerStep_));
-  std::fflush(stderr);
+// One line, cut to the terminal, since text that wraps is not overwritten: the first words are those to keep.
+void RunScreen::drawBar(const std::string &more) {
+  constexpr size_t kNarrow = 150; // columns
+  const size_t columns = columnsOf(screen_);
+  const int64_t width = columns > 0 && columns < kNarrow ? 12 : 24;
+  const int64_t filled = width * done_ / std::max<int64_t>(trainIters_, 1);
+  std::string line = fmt::format("[{:=<{}}{: <{}}] {}/{}  {}  {}{}", "", filled, "", width - filled, done_, trainIters_,
+                                 progress_.times(secondsOn(Clock::now())), more, details_);
+  if (columns > 0 && line.size() >= columns)
+    line.resize(columns - 1);
+  tell("\r\x1b[2K{}", line);
   barShown_ = true;
 }
 
