@@ -315,7 +315,7 @@ class Shown(unittest.TestCase):
           return [texts("#tiles li").filter(text => text.startsWith("measured")), texts("#time .bars > *"),
                   texts("#time caption"), pipelineGroups(JSON.parse(document.getElementById("data").textContent)).map(one => one.title),
                   timeText(1e9 * median), timeText(1e9 * mean), measured.querySelectorAll("tbody tr").length];""")
-        self.assertEqual(tile, [f"measured stepmedian {median}, mean {mean} of {STEPS - 1} steps"])
+        self.assertEqual(tile, [f"measured step, of {STEPS - 1} stepsmedian {median}, mean {mean}"])
         self.assertEqual(bars[2:4], ["measured, mean", mean])
         self.assertEqual(captions[1], f"Parts of the measured step, mean of {STEPS - 1} steps")
         self.assertIn("median", headings[1])

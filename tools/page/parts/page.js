@@ -17,7 +17,7 @@ function showHead({facts, run}) {
   if (facts.fits)
     tiles.push([`device of ${bytesText(facts.fits.device_bytes)}`, fitsText(facts.fits)]);
   if (run?.profile)
-    tiles.push(["measured step", measuredText(run.profile)]);
+    tiles.push([`measured step, of ${stepCount(run.profile)}`, measuredText(run.profile)]);
   if (run?.steps.length)
     tiles.push(["loss", `${numberText(run.steps[0].loss)} to ${numberText(run.steps.at(-1).loss)}`]);
   document.getElementById("tiles").append(...tiles.map(([name, value]) =>
