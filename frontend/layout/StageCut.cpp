@@ -132,7 +132,10 @@ private:
       problems_.add("{}: chunk {} has {} layers; expected at least one in each", flag_, empty - sizes->begin(), *empty);
     else
       layout_.stages = stageSizesText(*sizes);
-    if (layout_.stages.empty() && layers() >= chunks())
+    if (const int64_t stages = int64_t(sizes->size()) / layout_.virtualStages;
+        sum == layers() && stages > 0 && stages != layout_.pp && int64_t(sizes->size()) % layout_.virtualStages == 0)
+      problems_.hint("possible: {} {} with it", optionOf(&LayoutOptions::pp).flag, stages);
+    else if (layout_.stages.empty() && layers() >= chunks())
       problems_.hint("possible: {} {}, or without it, by the work of each layer", optionOf(&LayoutOptions::stages).flag,
                      stageSizesText(evenly(layers(), chunks())));
   }

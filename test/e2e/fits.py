@@ -185,7 +185,7 @@ class Stages(unittest.TestCase):
         for flags, parts in (
                 ("--stages 1x2", ["--stages: 2 layers in all; expected n_layer = 4", "possible: --stages 2x2"]),
                 ("--stages 1,x", "'x' in '1,x' is no number of layers"), ("--stages 1x99999999999", "more than 65536 chunks"),
-                ("--stages 0,4", "'0' in '0,4'"), ("--stages ,4", "'' in ',4'"), ("--stages 4", "1 chunks; expected pp * vpp = 2 * 1 = 2"),
+                ("--stages 0,4", "'0' in '0,4'"), ("--stages ,4", "'' in ',4'"), ("--stages 4", ["1 chunks; expected pp * vpp = 2 * 1 = 2", "possible: --pp 1 with it"]),
                 ("--decoder-first-pipeline-num-layers 5", "-1 of 4 layers are left for 1 stages"),
                 ("--account-for-loss-in-pipeline-split", "4 layers and 1 that count as one do not divide over pp * vpp = 2"),
                 ("--pipeline-model-parallel-layout E|t*4L", "chunk 0 has 0 layers"),
