@@ -10,17 +10,20 @@ struct MemoryOfRank {
   int64_t device = 0, host = 0;
 };
 
-// All layouts that differ in fewest choices from the one that was asked for, and fit and are proved, those that take least time
-// first: so many as `wanted` or more, unless those of kMostChanges choices are fewer. A choice is a higher level of ZeRO, the
-// optimizer's state on the host, gradients of bf16, a policy of recomputation, half, a quarter, .. of a microbatch, or 2, 4 or 8
-// times as many ranks of tp, cp or pp and as many fewer data ranks. Without data ranks there are more ranks, unless their number
-// is given. `present` is the plan that takes too much, where there is one: a layout of whose
-// parameters and states alone a rank has too much is not compiled.
-inline constexpr int kMostChanges = 3, kMostTrials = 100;
+inline constexpr int kMostChanges = 3, kMostTrials = 30;
+
 struct Near {
-  std::vector<Trial> fitting;
-  int64_t left = 0; // layouts that were not tried, since there were more than kMostTrials
+  std::vector<Trial> fitting;  // by the time of a step
+  int64_t tried = 0, left = 0; // layouts that were compiled, and others that might fit
 };
+
+// Layouts that differ in one choice from the one that was asked for; where fewer than `wanted` fit, those of two too, and of
+// three. Each is compiled up to its plan and proved. A choice is a higher level of ZeRO, the optimizer's state on the host,
+// gradients of bf16, full recomputation, half, a quarter, .. of a microbatch, or 2, 4 or 8 times as many ranks of tp, pp or cp
+// and as many fewer data ranks. Where dp is 1 there are more ranks, unless their number is given.
+// `present` is the plan that takes too much, where there is one: a layout whose parameters and states alone are too much by what
+// the plan has of them is left out, and those that need least, about, come first. Of each number of choices at most
+// kMostTrials are compiled: all of one choice.
 Near tryNeighbours(const Asked &asked, const frontend::Layout &layout, const plan::Plan *present,
                    const MemoryOfRank &memory, size_t wanted, const MakeModule &make);
 

@@ -201,9 +201,13 @@ Status closeOptions(CompileFlags &flags) {
 }
 
 std::string noneFits(const planner::Near &near) {
-  return fmt::format("  no layout fits that differs in at most {} of --tp, --pp, --cp, --zero, --mbs, --grad-dtype, "
-                     "recomputation and offloading{}",
-                     planner::kMostChanges, near.left > 0 ? fmt::format("; {} others were not tried", near.left) : "");
+  return near.left > 0
+             ? fmt::format("none of {} near layouts that were tried fits; {} others were not tried", near.tried,
+                           near.left)
+             : fmt::format(
+                   "no layout fits that differs in at most {} of --tp, --pp, --cp, --zero, --mbs, --grad-dtype, "
+                   "recomputation and offloading",
+                   planner::kMostChanges);
 }
 
 // Adds to the refusal of a layout that does not fit near ones that do.
@@ -217,7 +221,7 @@ Status withNeighbours(const CompileFlags &flags, const Status &refusal) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max(); // a trial has a plan if it fits into --memory
   const planner::Near near = planner::tryNeighbours(asked, layout, nullptr, {kAny, kAny}, 1, maker(described, flags));
   return errorf("{}\n{}", refusal.message(),
-                near.fitting.empty() ? noneFits(near)
+                near.fitting.empty() ? "  " + noneFits(near)
                                      : "  these fit, as predicted:\n" + planner::describe(asked, near.fitting));
 }
 
@@ -226,8 +230,8 @@ Status addFit(const CompileFlags &flags, mlir::ModuleOp module, plan::Plan &plan
   if (targetOf(module) == plan::Target::cpu && trainingOf(module).machine.empty())
     return Status::ok();
   MGC_ASSIGN(machine, machineNamedIn(module));
-  plan.fit = {machine.name, int64_t(machine.memory.bytes), int64_t(machine.host.bytes), {}};
   const cost::Fit fit = cost::fitOf(plan, machine);
+  plan.fit = {machine.name, fit.device.available, fit.host.available, {}};
   if (fit.fits() || isProgram(flags) || !flags.triesNeighbours)
     return Status::ok();
   say(stderr, "mgc: it {}; trying near layouts\n", cost::describe(fit));
@@ -238,7 +242,7 @@ Status addFit(const CompileFlags &flags, mlir::ModuleOp module, plan::Plan &plan
   planner::Near near = planner::tryNeighbours(asked, layout, &plan, {fit.device.available, fit.host.available}, kWanted,
                                               maker(described, flags));
   if (near.fitting.empty())
-    say(stderr, "mgc:{}\n", noneFits(near));
+    say(stderr, "mgc: {}\n", noneFits(near));
   near.fitting.resize(std::min(kWanted, near.fitting.size()));
   for (const planner::Trial &trial : near.fitting)
     plan.fit.changes.push_back({planner::differing(asked, trial.options), trial.ranks, trial.bytes, trial.seconds});

@@ -8,8 +8,7 @@
 
 namespace mgc {
 
-// Refuses a module in a phase that is none of `takes`, and names the passes that are missing, or says that the pass has
-// run. A module without mg.phase is taken as it is: nothing says which form it has.
+// Refuses a module in a phase that is none of `takes`, and names the passes that are missing. A module without mg.phase is taken as it is: nothing says which form it has.
 mlir::LogicalResult verifyPhase(mlir::ModuleOp module, llvm::StringRef pass, llvm::ArrayRef<llvm::StringRef> takes);
 
 // The name of a phase as an argument of a template.

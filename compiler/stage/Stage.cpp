@@ -73,41 +73,64 @@ private:
     while (begin < end && !chain[begin].block->isLayer())
       ++begin;
     schedule::LayerCosts costs;
-    std::map<const ModelBlock *, double> known;
-    auto cost = [&](size_t i) {
-      auto [it, isNew] = known.try_emplace(chain[i].block, 0);
-      if (isNew)
-        for (const BlockFunction *function : chain[i].block->functions())
-          it->second += flopsOf(function->function);
+    struct Known {
+      double flops = 0, kept = 0, states = 0;
+    };
+    std::map<const ModelBlock *, Known> known;
+    const auto costOf = [&](const ModelBlock *block) {
+      auto [it, isNew] = known.try_emplace(block);
+      if (isNew) {
+        it->second = {0, keptBytes(*block), stateBytes(*block)};
+        for (const BlockFunction *function : block->functions())
+          it->second.flops += flopsOf(function->function);
+      }
       return it->second;
     };
     for (size_t i = 0; i < chain.size(); ++i)
-      if (i >= begin && i < end) {
-        costs.layers.push_back(cost(i));
-        costs.kept.push_back(keptBytes(*chain[i].block));
-        costs.states.push_back(stateBytes(*chain[i].block));
+      if (const Known cost = costOf(chain[i].block); i >= begin && i < end) {
+        costs.layers.push_back(cost.flops);
+        costs.kept.push_back(cost.kept);
+        costs.states.push_back(cost.states);
       } else {
-        (i < begin ? costs.embed : costs.head) += cost(i);
+        (i < begin ? costs.embed : costs.head) += cost.flops;
       }
     Checked chunks = checkedMultiply(stages_, virtualStages_);
     if (!chunks || int64_t(costs.layers.size()) < *chunks)
       return module_.emitError() << costs.layers.size() << " layers do not fill " << stages_ << " stages x "
                                  << virtualStages_ << " virtual stages; at most " << costs.layers.size() << " chunks";
     const int64_t parts = *chunks;
-    std::vector<int64_t> sizes = trained_ ? trainedChunks(trained_) : schedule::balance(costs, parts);
-    if (const std::string &asked = trainingOf(module_).stages; !asked.empty() && !trained_) {
-      Result<std::vector<int64_t>> given = parseStageSizes(asked);
-      if (!given.isOk())
-        return module_.emitError() << "mg.training: stages: " << given.status().message();
-      if (int64_t(given->size()) != parts ||
-          std::accumulate(given->begin(), given->end(), int64_t(0)) != int64_t(costs.layers.size()))
-        return module_.emitError() << "mg.training: stages = \"" << asked << "\"; expected " << costs.layers.size()
-                                   << " layers in " << parts << " chunks";
-      sizes = given.take();
-    }
-    if (!trained_)
-      sizes.front() += int64_t(begin), sizes.back() += int64_t(chain.size() - end);
+    if (trained_)
+      return cut(chain, trainedChunks(trained_));
+    std::vector<int64_t> sizes;
+    if (trainingOf(module_).stages.empty())
+      sizes = schedule::balance(costs, parts);
+    else if (failed(cutAsAsked(ArrayRef(chain).slice(begin, end - begin), parts, sizes)))
+      return failure();
+    sizes.front() += int64_t(begin), sizes.back() += int64_t(chain.size() - end);
     return cut(chain, sizes);
+  }
+
+  // The instances of each part whose layers were given. What stands between two stacks, as a decoder's embedding, is with the
+  // layer behind it.
+  LogicalResult cutAsAsked(ArrayRef<Instance> instances, int64_t parts, std::vector<int64_t> &sizes) {
+    const std::string &asked = trainingOf(module_).stages;
+    const auto isLayer = [](const Instance &instance) { return !instance.block->stack.empty(); };
+    const int64_t layers = llvm::count_if(instances, isLayer);
+    const Result<std::vector<int64_t>> given = parseStageSizes(asked);
+    if (!given.isOk())
+      return module_.emitError() << "mg.training: stages: " << given.status().message();
+    if (int64_t(given->size()) != parts || std::accumulate(given->begin(), given->end(), int64_t(0)) != layers)
+      return module_.emitError() << "mg.training: stages = \"" << asked << "\"; expected " << layers << " layers in "
+                                 << parts << " chunks";
+    size_t next = 0;
+    for (int64_t left : *given) {
+      const size_t first = next;
+      for (; left > 0; ++next)
+        left -= isLayer(instances[next]);
+      sizes.push_back(int64_t(next - first));
+    }
+    sizes.back() += int64_t(instances.size() - next);
+    return success();
   }
 
   // Bytes that a rank keeps of a microbatch for an instance's backward.

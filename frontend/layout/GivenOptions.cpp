@@ -11,14 +11,16 @@ bool isGiven(const LayoutOptions &options) {
   });
 }
 
-template <typename T> static bool isOff(const T &) { return true; }
-static bool isOff(bool value) { return !value; }
+// Whether the value decides anew. A switch does when it is off, or where it can only be on.
+template <typename T> static bool decides(const LayoutOption &, const T &) { return true; }
+static bool decides(const LayoutOption &option, bool value) { return value != option.hasNegation; }
 
 LayoutOptions defaultsBeside(const LayoutOptions &flags, LayoutOptions defaults) {
   const LayoutOptions all = defaults;
   for (const LayoutOption &option : layoutOptions()) {
     const bool replaces = std::visit(
-        [&](auto field) { return flags.*field && flags.*field != all.*field && isOff(*(flags.*field)); }, option.field);
+        [&](auto field) { return flags.*field && flags.*field != all.*field && decides(option, *(flags.*field)); },
+        option.field);
     if (replaces)
       for (const AnyOptionField &other : option.replaces)
         std::visit([&](auto field) { (defaults.*field).reset(); }, other);

@@ -44,7 +44,8 @@ struct LayoutOption {
   std::string standard = {};          // the default otherwise, for people
   std::string reason = {};            // why it is taken, where the row knows
   bool hasNegation = false;           // a switch that has --no-.. too
-  // Defaults of the model that do not count where this is given and differs from the model's own; of a switch, where it is off.
+  // Defaults of the model that do not count where this is given and differs from the model's own; of a switch with --no-.., where it is
+  // off.
   std::vector<AnyOptionField> replaces = {};
   bool orAuto = false;         // a number that may be kAuto, written "auto"
   ResolvedField training = {}; // the field of mg.training

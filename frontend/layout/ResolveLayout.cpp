@@ -422,7 +422,7 @@ void LayoutResolver::resolveSchedule() {
 
 void LayoutResolver::resolveMachine() {
   const std::string &flag = flagOf(&LayoutOptions::machine);
-  if (!given(&LayoutOptions::machine)) {
+  if (!flags.machine && !defaults.machine) {
     record(flag, "by the target", "the first for --target");
     return;
   }

@@ -154,7 +154,9 @@ private:
   Result<Sizes> byEnds() const {
     const int64_t first = asked_.firstStageLayers.value_or(0), last = asked_.lastStageLayers.value_or(0);
     const int64_t others = layout_.pp - (first > 0) - (last > 0), rest = layers() - first - last;
-    if (others < 0 || rest < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
+    if (others < 0)
+      return errorf("a first and a last stage need pp of 2 at least");
+    if (rest < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
       return errorf("{} of {} layers are left for {} stages, which is no equal share", rest, layers(), others);
     Sizes stages(size_t(layout_.pp), others > 0 ? rest / others : 0);
     if (first > 0)
@@ -200,8 +202,8 @@ private:
     const std::string expected =
         "E" + std::string(sizes.size() - 1, '|') + std::string(size_t(layout_.laterTokens), 'm') + "L";
     if (others != expected || text.front() != 'E' || text.back() != 'L' || text.find('t', text.find('m')) != text.npos)
-      return errorf("'{}' is not E, layers, {} m and L in this order, with m and L in the last chunk", text,
-                    layout_.laterTokens);
+      return errorf("'{}' is not E, layers, {} m and L in this order, with m and L in the last chunk",
+                    asked_.pipelineText->substr(0, 80), layout_.laterTokens);
     return sizes;
   }
 

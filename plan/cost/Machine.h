@@ -70,6 +70,9 @@ struct Machine {
   std::map<std::string, std::string> sources; // by field of this struct: where its numbers come from
 };
 
+// Bytes of a memory in a machine file are no more; a plan's PlanFit has no more either.
+inline constexpr double kMostMemory = 0x1p60;
+
 // The names of the machines that the library has, in order of preference.
 std::vector<std::string> machineNames();
 

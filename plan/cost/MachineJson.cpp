@@ -123,13 +123,13 @@ private:
     fraction(attention.backward, place.field("backward"));
   }
   void memory(const MemoryRates &memory, const Place &place) {
-    rate(memory.bytes, place.field("bytes"));
+    number(memory.bytes, 1, kMostMemory, place.field("bytes"));
     rate(memory.bandwidth, place.field("bandwidth"));
     fraction(memory.fraction, place.field("fraction"));
   }
 
   void host(const HostRates &host, const Place &place) {
-    rate(host.bytes, place.field("bytes"));
+    number(host.bytes, 1, kMostMemory, place.field("bytes"));
     rate(host.bandwidth, place.field("bandwidth"));
     fraction(host.fraction, place.field("fraction"));
   }

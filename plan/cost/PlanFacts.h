@@ -62,10 +62,9 @@ ParameterCounts parametersOf(const plan::Plan &plan);
 struct PlanFacts {
   std::vector<StageFacts> stages;
   ParameterCounts parameters;
-  std::optional<Fit>
-      fit; // on the machine that the plan was compiled for; nothing: it names none, and it is compared with another
-  double flops = 0;    // all ranks' in a training step
-  std::string picture; // the schedule, a backward two and everything else one unit long
+  std::optional<Fit> fit; // on the machine that the plan was compiled for; nothing: it names none
+  double flops = 0;       // all ranks' in a training step
+  std::string picture;    // the schedule, a backward two and everything else one unit long
 };
 
 // `columns`: of the picture.

@@ -250,6 +250,10 @@ StepCost predict(const Plan &plan, const Machine &machine) {
 }
 
 Machine machineOf(const Plan &plan) {
+  const std::vector<std::string> known = machineNames();
+  if (std::ranges::find(known, plan.fit.machine) != known.end())
+    if (Result<Machine> machine = findMachine(plan.fit.machine); machine.isOk())
+      return machine.take();
   std::string target(nameOf(plan.target));
   if (plan.target != plan::Target::cpu && !plan.kernels.empty())
     target += fmt::format(":{}", factsOf(plan.kernels.back().level).name);

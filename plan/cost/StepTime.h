@@ -50,7 +50,8 @@ schedule::Costs costsOf(const Cluster &cluster, const plan::Plan &plan);
 
 StepCost predict(const plan::Plan &plan, const Machine &machine);
 
-// The machine that a plan is predicted on where none is named: the first for its target.
+// The machine that a plan is predicted on where none is named: the one that it was compiled for, if the library has it; else the
+// first for its target.
 Machine machineOf(const plan::Plan &plan);
 
 } // namespace mgc::cost

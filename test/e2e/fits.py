@@ -53,6 +53,10 @@ class Case:
         self.dtype = draw.choice(("f32", "bf16"))
         self.flags = {"--seq": 32, "--gbs": 32, "--dp": self.dp, "--mbs": self.mbs, "--dtype": self.dtype, "--target": "cuda:sm_90"}
         self.flags |= {"--tp": draw.choice((1, 1, 2)), "--pp": draw.choice((1, 1, 2))}
+        if draw.random() < 0.2:
+            self.flags["--no-recompute"] = True
+        if draw.random() < 0.2:
+            self.flags["--world"] = self.dp * self.flags["--tp"] * self.flags["--pp"]
         self.compiled = 0
         plan = self.compile({})
         needed = plan["fits"]["needed_bytes"]
@@ -75,12 +79,13 @@ class Case:
         yield {"--optimizer-cpu-offload": True}
         if self.dtype == "bf16":
             yield {"--grad-dtype": "bf16"}
-        yield {"--recompute-granularity": "full", "--recompute-method": "uniform", "--recompute-num-layers": 1}
+        if "--no-recompute" not in flags:
+            yield {"--recompute-granularity": "full", "--recompute-method": "uniform", "--recompute-num-layers": 1}
         for mbs in (2, 1):
             if mbs < self.mbs:
                 yield {"--mbs": mbs}
         for axis, times in itertools.product(("--tp", "--pp", "--cp"), (2, 4, 8)):
-            if self.dp == 1 or self.dp % times == 0:
+            if (self.dp == 1 and "--world" not in flags) or self.dp % times == 0:
                 yield {axis: flags.get(axis, 1) * times, "--dp": max(self.dp // times, 1)}
 
 
@@ -145,6 +150,22 @@ class Fits(unittest.TestCase):
         self.assertRegex(said, r"fits h100: a rank needs .* to spare\n")
         self.assertRegex(said, r"\ngpt2, [\d.]+ k parameters\n")
         self.assertNotIn("fits", compile_plan("plan", "config.json", "--seq 32"), "of CPUs nothing is known")
+        self.assertIsNone(facts("plan")["fits"])
+        said = compile_plan("plan", "config.json", "--seq 32 --target cuda:sm_90 --no-near-layouts --machine little.json")
+        self.assertIn("does not fit little", said)
+        self.assertNotIn("near layouts", said)
+        expect(1, "memory.bytes: found 1e+20, expected a number from 1 to", "mgc", "compile", "config.json", "-o", "none",
+               "--machine", machine("huge", 10**20))
+
+    def test_three_changes(self):
+        """Where only three choices together suffice."""
+        pathlib.Path("config.json").write_text(json.dumps(MODELS["gpt2"]), encoding="utf-8")
+        said = compile_plan("plan", "config.json", "--seq 64 --mbs 4 --gbs 8 --target cuda:sm_90 --no-recompute --machine",
+                            machine("tight", 33_900_000))
+        changes = [CHANGE.match(line)[1] for line in said.splitlines() if CHANGE.match(line)]
+        self.assertTrue(changes, said)
+        for change in changes:
+            self.assertNotIn("--recompute", change)
 
 
 class Stages(unittest.TestCase):
@@ -163,10 +184,15 @@ class Stages(unittest.TestCase):
                                 ("--vpp 2 --pipeline-model-parallel-layout E(t|)*3,tL", [2, 2])):
             with self.subTest(flags=flags):
                 self.assertEqual(self.layers(flags), expected)
+        # An encoder, and what stands between it and the decoder.
+        compile_plan("cut", GOLDEN / "t5/config.json", self.FLAGS, "--encoder-seq-length 16 --stages 1,3")
+        self.assertEqual([(s["encoder_layers"], s["layers"]) for s in facts("cut")["stages"]],
+                         [([[0, 1]], []), ([[1, 2]], [[0, 2]])])
         # The file's way, and a flag that decides anew.
         config = json.loads((GOLDEN / "gpt2/config.json").read_text(encoding="utf-8")) | {"mgc": {"stages": "1,3", "pp": 2}}
         pathlib.Path("own.json").write_text(json.dumps(config), encoding="utf-8")
-        for flags, expected in (("", [1, 3]), ("--decoder-last-pipeline-num-layers 1", [3, 1])):
+        for flags, expected in (("", [1, 3]), ("--decoder-last-pipeline-num-layers 1", [3, 1]),
+                                ("--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split", [2, 2])):
             compile_plan("own", "own.json", "--seq 16 --gbs 4", flags)
             self.assertEqual([s["layers"][0][1] - s["layers"][0][0] for s in facts("own")["stages"]], expected)
 
@@ -185,7 +211,7 @@ class Stages(unittest.TestCase):
         for flags, parts in (
                 ("--stages 1x2", ["--stages: 2 layers in all; expected n_layer = 4", "possible: --stages 2x2"]),
                 ("--stages 1,x", "'x' in '1,x' is no number of layers"), ("--stages 1x99999999999", "more than 65536 chunks"),
-                ("--stages 0,4", "'0' in '0,4'"), ("--stages ,4", "'' in ',4'"), ("--stages 4", ["1 chunks; expected pp * vpp = 2 * 1 = 2", "possible: --pp 1 with it"]),
+                ("--stages 0,4", "'0' in '0,4'"), ("--stages ,4", "'' in ',4'"), ("--stages 9223372036854775807,5", "'9223372036854775807' in"), ("--stages 4", ["1 chunks; expected pp * vpp = 2 * 1 = 2", "possible: --pp 1 with it"]),
                 ("--decoder-first-pipeline-num-layers 5", "-1 of 4 layers are left for 1 stages"),
                 ("--account-for-loss-in-pipeline-split", "4 layers and 1 that count as one do not divide over pp * vpp = 2"),
                 ("--pipeline-model-parallel-layout E|t*4L", "chunk 0 has 0 layers"),

@@ -107,9 +107,10 @@ FAULTS = [
           "std::ranges::stable_sort(neighbours.found.fitting, {}, &Trial::seconds);",
           "std::ranges::stable_sort(neighbours.found.fitting, std::greater(), &Trial::seconds);", "e2e/fits"),
     Fault("cut-reversed", "stages that are cut by hand come in reverse", "compiler/stage/Stage.cpp",
-          "      sizes = given.take();", "      sizes = given.take(), std::ranges::reverse(sizes);", "e2e/fits"),
+          "    sizes.back() += int64_t(instances.size() - next);",
+          "    sizes.back() += int64_t(instances.size() - next), std::ranges::reverse(sizes);", "e2e/fits"),
     Fault("defaults-beside", "a switch that a flag turns on silences the model's choices within it", "frontend/layout/GivenOptions.cpp",
-          "static bool isOff(bool value) { return !value; }", "static bool isOff(bool) { return true; }", "unit/frontend_test"),
+          "return value != option.hasNegation; }", "return value || !option.hasNegation || true; }", "unit/frontend_test"),
     Fault("copies-of-slots", "copies from slots of the host wait for what lies elsewhere at the same offset", "plan/cost/HostCopyTime.cpp",
           "(binding.slot < 0 ? 0 : stage.rings[chunk.slots[binding.slot]].offset)", "0", "unit/cost_test"),
     # --- Mathematics of the model

@@ -33,6 +33,10 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
       ->check(notEmpty());
   app.add_option("--rules", flags.rules, "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
       ->check(notEmpty());
+  app.add_flag_callback(
+         "--no-near-layouts", [&flags] { flags.triesNeighbours = false; },
+         "Where the plan does not fit the machine's memory, try no others that might")
+      ->disable_flag_override();
   auto *evaluation =
       app.add_flag("--evaluation", flags.evaluation,
                    "Beside the plan, in its folder evaluation, one that computes the loss alone, on which mgrun "

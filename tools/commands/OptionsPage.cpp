@@ -117,8 +117,7 @@ std::string optionsPage(const frontend::Supported &supported) {
         if (const std::string key = frontend::optionOf(field).key(); key != option.key())
           keys.push_back("`" + key + "`");
       text += wrapped(fmt::format("- as a flag{} in the place of the model.json's {}",
-                                  std::holds_alternative<OptionField<bool>>(option.field) ? " that is off," : ",",
-                                  fmt::join(keys, ", ")));
+                                  option.hasNegation ? " that is off," : ",", fmt::join(keys, ", ")));
     }
     if (option.onResume != frontend::OnResume::free)
       text += wrapped(fmt::format("- a run that goes on from a checkpoint of another value: {}",

@@ -270,8 +270,11 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
       workTable(plan, facts.stages, step));
   say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\n{}", predictionText(plan, machine, step));
-  const Fit fit = facts.fit.value_or(fitOf(plan, machine));
-  say(stdout, "\n{}\n{}", describe(fit), changesText(plan, fit));
+  if (facts.fit)
+    say(stdout, "\n{}\n{}{}", describe(*facts.fit), changesText(plan, *facts.fit),
+        facts.fit->machine == machine.name
+            ? ""
+            : fmt::format("{} is a machine of a file: --machine FILE predicts the step on it\n", facts.fit->machine));
   say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
   say(stdout, "{}{}", recomputeText(plan, facts.stages), budgetText(plan.budget));
   if (const std::string traffic = trafficText(facts.stages); !traffic.empty())

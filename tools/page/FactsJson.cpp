@@ -120,7 +120,7 @@ nlohmann::json mgc::tools::factsJson(const plan::Plan &plan, const PlanFacts &fa
           {"expert_capacity", drops ? Json(drops->capacity) : Json()},
           {"flops", facts.flops},
           {"prediction", predictionJson(machine, step)},
-          {"fits", fitJson(plan, facts.fit.value_or(fitOf(plan, machine)))},
+          {"fits", facts.fit ? fitJson(plan, *facts.fit) : Json()},
           {"budget", jsonOf(plan.budget)},
           {"stages", stages}};
 }

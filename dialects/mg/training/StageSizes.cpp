@@ -8,11 +8,13 @@
 
 namespace mgc {
 
-// A whole number of at least 1.
-static std::optional<int64_t> positiveNumber(std::string_view text) {
+// A whole number from 1 to `most`.
+static std::optional<int64_t> positiveNumber(std::string_view text, int64_t most) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number > 0 ? std::optional(number) : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= most
+             ? std::optional(number)
+             : std::nullopt;
 }
 
 Result<std::vector<int64_t>> parseStageSizes(std::string_view text) {
@@ -20,8 +22,8 @@ Result<std::vector<int64_t>> parseStageSizes(std::string_view text) {
   for (std::string_view rest = text;;) {
     const std::string_view word = rest.substr(0, rest.find(','));
     const size_t times = word.find('x');
-    const std::optional<int64_t> layers = positiveNumber(word.substr(0, times)),
-                                 count = times == word.npos ? 1 : positiveNumber(word.substr(times + 1));
+    const std::optional<int64_t> layers = positiveNumber(word.substr(0, times), kMostLayersOfChunk),
+                                 count = times == word.npos ? 1 : positiveNumber(word.substr(times + 1), INT64_MAX);
     if (!layers || !count)
       return errorf("'{}' in '{}' is no number of layers, and no such number x chunks\n  possible: 4, or 4x14", word,
                     text);

@@ -11,9 +11,9 @@
 
 namespace mgc {
 
-inline constexpr int64_t kMostChunks = int64_t(1) << 16;
+inline constexpr int64_t kMostChunks = int64_t(1) << 16, kMostLayersOfChunk = int64_t(1) << 20;
 
-// Error: a word that is no number or number x times, a number below 1, more than kMostChunks chunks; with what is possible.
+// Error: a word that is no number or number x times, a number that is not from 1 to kMostLayersOfChunk, more than kMostChunks chunks; with what is possible.
 Result<std::vector<int64_t>> parseStageSizes(std::string_view text);
 // As short as it can be.
 std::string stageSizesText(std::span<const int64_t> sizes);
