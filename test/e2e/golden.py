@@ -188,7 +188,10 @@ def check_loads(options, golden, layout, folder):
 
 
 def check_policies(options, golden, layout, folder):
-    """A training has the same bits with every policy: what a backward computes anew has the bits that the forward computed."""
+    """A training has the same bits with every policy: what a backward computes anew has the bits that the forward computed. The
+    orders of the schedule auto follow the times of policies, and so do sums of tied gradients: it is left out."""
+    if layout.schedule == "auto":
+        return
     expected = fingerprint(folder)
     for policy in layout.policies(golden.modules):
         name = " ".join(map(str, policy)) or "the standard policy"
