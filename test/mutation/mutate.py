@@ -225,11 +225,14 @@ def resize(owner, i, by):
     owner["repeats"] = [repeat for repeat in owner.get("repeats", []) if repeat["begin"] < repeat["end"]]
 
 
-def repeat_mutants(owner):
+def repeat_mutants(owner, is_idle=lambda item: False):
+    """is_idle: whether an item that runs once more changes nothing."""
     for n, repeat in enumerate(owner.get("repeats", [])):
         what = f"repeat {n} [{repeat['begin']}, {repeat['end']})"
         for name in ("count", "begin", "end"):
             for more in (-1, 1):
+                if (name, more) in (("begin", -1), ("end", 1)) and is_idle(repeat["end"] if name == "end" else repeat["begin"] - 1):
+                    continue
                 yield f"{what} {name} {more:+}", lambda o, n=n, name=name, more=more: o["repeats"][n].update({name: o["repeats"][n][name] + more})
         yield f"{what} dropped", lambda o, n=n: o["repeats"].pop(n)
 
@@ -554,7 +557,9 @@ def chunk_mutants(plan, stage, chunk):
     # The weight halves of blocks need nothing of one another; a call that does nothing may come when it likes.
     if sum(bool(plan["programs"][call["program"]]["instructions"]) for call in calls) > 1 and chunk["task"] != "weight":
         yield "calls reversed", lambda k: flat_calls(k).reverse()
-    yield from repeat_mutants(chunk)
+    # Values of a unit that are gathered again are overwritten by the next, or are the same.
+    is_gather = lambda c: 0 <= c < len(chunk["calls"]) and ".gather." in plan["programs"][chunk["calls"][c]["program"]]["name"]
+    yield from repeat_mutants(chunk, is_gather)
     for c, call in enumerate(chunk["calls"]):
         yield from call_mutants(plan, chunk, c, call)
     # Positions may lie before those of the keys, which have the same numbers when neither is split.
