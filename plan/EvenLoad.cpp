@@ -55,6 +55,11 @@ bool EvenLoad::spread(const std::vector<int64_t> &values) {
   return true;
 }
 
+double EvenLoad::shareOf(int64_t value) const {
+  const auto it = shares_.find(value);
+  return it == shares_.end() ? 1 : it->second;
+}
+
 double EvenLoad::shareOf(const std::vector<int64_t> &values) const {
   for (const int64_t value : values)
     if (const auto it = shares_.find(value); it != shares_.end())

@@ -17,6 +17,7 @@ class EvenLoad {
 public:
   EvenLoad(const Mesh &mesh, const Program &program);
   Work workOf(const Instruction &instruction) const; // for an instruction of the program
+  double shareOf(int64_t value) const;               // 1: nothing states it
 
 private:
   void state(const Instruction &instruction);

@@ -12,7 +12,7 @@ namespace {
 using frontend::Layout;
 using frontend::LayoutOptions;
 
-enum class NearChange { level, offload, gradients, policy, microbatch, tensor, context, pipeline };
+enum class NearChange { level, offload, gradients, policy, rows, microbatch, tensor, context, pipeline };
 
 // The part that a change leaves of a rank's parameters, gradients and optimizer states, at the least, and of all else, about.
 struct StateShare {
@@ -41,6 +41,8 @@ public:
     if (layout_.dtype == plan::DType::bf16 && layout_.gradientType == plan::DType::f32)
       add(NearChange::gradients, [](LayoutOptions &options) { options.gradientType = "bf16"; }, {.gradients = 0.5});
     addPolicy();
+    if (layout_.ep > 1 && layout_.capacityFactor == 0 && layout_.rowsFactor == 0)
+      add(NearChange::rows, [](LayoutOptions &options) { options.rowsFactor = 2; }, {.others = 0.5});
     for (int64_t size = layout_.microBatchSize; size % 2 == 0;)
       add(NearChange::microbatch, [half = size /= 2](LayoutOptions &options) { options.mbs = half; },
           {.others = double(size) / double(layout_.microBatchSize)});
@@ -141,11 +143,15 @@ public:
     std::vector<Candidate> candidates;
     collect(base, {}, 0, count, candidates);
     std::ranges::stable_sort(candidates, {}, &Candidate::bytes);
-    for (size_t i = 0; i < candidates.size(); ++i)
-      if (i < kMostTrials)
-        tryOne(candidates[i].options);
-      else
-        ++found.left;
+    const size_t tried = std::min(candidates.size(), size_t(kMostTrials));
+    found.left += int64_t(candidates.size() - tried), found.tried += int64_t(tried);
+    candidates.resize(tried);
+    std::vector<LayoutOptions> options;
+    for (Candidate &candidate : candidates)
+      options.push_back(std::move(candidate.options));
+    for (Trial &trial : tryEach(options, make_))
+      if (trial.hasPlan() && trial.bytes <= memory_.device && trial.hostBytes <= memory_.host)
+        found.fitting.push_back(std::move(trial));
   }
 
   Near found;
@@ -174,13 +180,6 @@ private:
     const int64_t ranks = options.tp.value_or(layout_.tp) * cp * options.pp.value_or(layout_.pp) * dp;
     const bool hasLevel = std::ranges::find(made_, NearChange::level) != made_.end();
     return (!asked_.all.world || ranks == layout_.world()) && (!hasLevel || dp * cp > 1);
-  }
-
-  void tryOne(const LayoutOptions &options) {
-    ++found.tried;
-    Trial trial = tryOptions(options, make_);
-    if (trial.hasPlan() && trial.bytes <= memory_.device && trial.hostBytes <= memory_.host)
-      found.fitting.push_back(std::move(trial));
   }
 
   const Asked &asked_;

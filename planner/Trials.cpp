@@ -11,6 +11,8 @@
 #include "runtime/base/NumberText.h"
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 using namespace mlir;
 
@@ -116,13 +118,29 @@ std::vector<LayoutOptions> offloadsOf(const Asked &asked, LayoutOptions options)
   return all;
 }
 
-} // namespace
-
 Trial tryOptions(const LayoutOptions &options, const MakeModule &make) {
   Trial trial{.options = options};
   if (const Status status = run(trial, make); !status.isOk())
     trial.refusal = status.message().substr(0, status.message().find('\n'));
   return trial;
+}
+
+} // namespace
+
+std::vector<Trial> tryEach(const std::vector<LayoutOptions> &options, const MakeModule &make) {
+  std::vector<Trial> trials(options.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i; (i = next++) < options.size();)
+      trials[i] = tryOptions(options[i], make);
+  };
+  std::vector<std::jthread> others;
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  while (others.size() + 1 < std::min(cores, options.size()))
+    others.emplace_back(work);
+  work();
+  others.clear(); // joins them
+  return trials;
 }
 
 std::string differing(const Asked &asked, const LayoutOptions &options) {
@@ -152,11 +170,11 @@ std::vector<Trial> tryAll(const Asked &asked, const Layout &layout, const MakeMo
     const Result<int64_t> ranks = ranksOfNode(settledOf(asked), make);
     levels = levelsOf(asked, layout, ranks.isOk() ? *ranks : 0);
   }
-  std::vector<Trial> trials;
+  std::vector<LayoutOptions> all;
   for (const LayoutOptions &level : levels)
     for (const LayoutOptions &options : offloadsOf(asked, level))
-      trials.push_back(tryOptions(options, make));
-  return trials;
+      all.push_back(options);
+  return tryEach(all, make);
 }
 
 Result<Trial> fastest(const Asked &asked, const std::vector<Trial> &trials) {

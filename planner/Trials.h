@@ -8,7 +8,7 @@
 
 namespace mgc::planner {
 
-// The module in phase import; an error where the options make no layout.
+// The module in phase import; an error where the options make no layout. It is called from several threads at once.
 using MakeModule =
     std::function<Result<mlir::OwningOpRef<mlir::ModuleOp>>(mlir::MLIRContext &, const frontend::LayoutOptions &)>;
 
@@ -22,7 +22,8 @@ struct Trial {
   bool hasPlan() const { return refusal.empty(); }
 };
 
-Trial tryOptions(const frontend::LayoutOptions &options, const MakeModule &make);
+// Several at once, as many as the machine has cores; in the order of `options`.
+std::vector<Trial> tryEach(const std::vector<frontend::LayoutOptions> &options, const MakeModule &make);
 
 // Options as they were given: those of flags go before those of the model's file.
 struct Asked {

@@ -206,7 +206,7 @@ std::string noneFits(const planner::Near &near) {
                            near.left)
              : fmt::format(
                    "no layout fits that differs in at most {} of --tp, --pp, --cp, --zero, --mbs, --grad-dtype, "
-                   "recomputation and offloading",
+                   "--moe-rows-factor, recomputation and offloading",
                    planner::kMostChanges);
 }
 

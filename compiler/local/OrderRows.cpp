@@ -78,7 +78,7 @@ private:
     Value rows = op.getRows().front();
     const RankedTensorType type = tensorOf(rows);
     SmallVector<int64_t> shape(type.getShape());
-    shape.front() = roomOf(op.getExperts(), count, valueOf(op.getCapacityAttr()));
+    shape.front() = roomOf(op.getExperts(), {count, none()}, valueOf(op.getCapacityAttr()));
     const auto own = RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
     Value counts = allCounts(op.getExperts(), count, axes, op.getCapacityAttr());
     OpBuilder builder(op);
@@ -92,8 +92,9 @@ private:
     rows.replaceAllUsesExcept(there.getResult(), there);
   }
 
-  static int64_t roomOf(Value experts, int64_t count, std::optional<int64_t> capacity) {
-    return roomForRows(tensorOf(experts).getShape(), count, 1, capacity);
+  int64_t roomOf(Value experts, const Share &share, std::optional<int64_t> capacity) {
+    const int64_t room = roomForRows(tensorOf(experts).getShape(), share.count, 1, capacity);
+    return roomByMean(function_, room, tensorOf(experts).getNumElements(), mesh_.sizeOf(share.axes));
   }
 
   // How many experts there are on all ranks: ops on rows of the same agree on it.
@@ -129,7 +130,7 @@ private:
     builder.setInsertionPointAfterValue(experts);
     const auto type = cast<RankedTensorType>(experts.getType());
     return known = GroupOp::create(builder, experts.getLoc(), listOf("e", share.count, experts), type,
-                                   listOf("c", roomOf(experts, share.count, valueOf(capacity)), experts), experts,
+                                   listOf("c", roomOf(experts, share, valueOf(capacity)), experts), experts,
                                    share.axes, capacity);
   }
 

@@ -46,7 +46,7 @@ int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged 
   const Placement::Assignment assignment = placement.assign(rule, op);
   const ArrayAttr none = ArrayAttr::get(op->getContext(), {});
   return roomOfAllRanks(
-      rule, merged, [&](StringAttr factor) { return factsOf(op, factor).size; },
+      op, rule, merged, [&](StringAttr factor) { return factsOf(op, factor).size; },
       [&](StringAttr factor) {
         const ArrayAttr axes = assignment.lookup(factor);
         return axes ? axes : none;

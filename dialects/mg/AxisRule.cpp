@@ -9,6 +9,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mgc;
 
@@ -330,11 +332,22 @@ static FactorFacts countedFacts(Operation *op, StringAttr name, bool isLocal) {
                  : FactorFacts{all, axes};
 }
 
+static int64_t productOf(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
 int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks, std::optional<int64_t> capacity) {
   int64_t size = std::min(parts.back() * ranks, placing);
   for (int64_t part : parts.drop_back())
     size *= part;
   return capacity ? std::min(size, placing * *capacity) : size;
+}
+
+int64_t mgc::roomByMean(Operation *op, int64_t room, int64_t rows, int64_t ranks) {
+  auto module = op->getParentOfType<ModuleOp>();
+  const double factor = module ? trainingOf(module).rowsFactor : 0;
+  const double most = std::ceil(factor * (double(rows) / double(ranks)));
+  return factor > 0 && most < double(room) ? int64_t(most) : room;
 }
 
 // The factor of whole sequences: mg.drop lets so many of them share the room of an expert. Tokens of a part of a sequence may
@@ -348,16 +361,18 @@ static SmallVector<Attribute> inBoth(ArrayAttr a, ArrayAttr b) {
 }
 
 // Ranks along axes of what places rows have other tokens, but only those along axes that split sequences have others of these.
-int64_t mgc::roomOfAllRanks(const AxisRule &rule, const AxisRule::Merged &merged,
+int64_t mgc::roomOfAllRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged &merged,
                             function_ref<int64_t(StringAttr)> size, AxisRule::AxesOf axes,
                             function_ref<int64_t(ArrayRef<Attribute>)> extent, std::optional<int64_t> capacity) {
   const ArrayAttr placing = axes(merged.placing), sequences = axes(sequencesOf(merged));
-  const int64_t all =
-      roomForRows(llvm::map_to_vector(merged.parts, size), size(merged.placing), extent(placing.getValue()));
+  const SmallVector<int64_t> parts = llvm::map_to_vector(merged.parts, size);
+  const int64_t ranks = extent(rule.axesOf(merged, axes)),
+                all = roomByMean(op, roomForRows(parts, size(merged.placing), extent(placing.getValue())) / ranks,
+                                 productOf(parts), ranks) *
+                      ranks;
   if (!capacity)
     return all;
-  const int64_t ranks = extent(rule.axesOf(merged, axes)),
-                meeting = divideUp(*capacity, extent(sequences.getValue())) * extent(inBoth(placing, sequences)),
+  const int64_t meeting = divideUp(*capacity, extent(sequences.getValue())) * extent(inBoth(placing, sequences)),
                 own = size(merged.placing) / extent(placing.getValue());
   return std::min(all / ranks, own * meeting) * ranks;
 }
@@ -376,17 +391,17 @@ static int64_t sizeOfMerged(Operation *op, const AxisRule &rule, const AxisRule:
   const std::optional<int64_t> capacity = capacityOf(op);
   if (auto exchange = op->getAttrOfType<ArrayAttr>(kExchangeAttr); exchange && merged.placing) {
     const SmallVector<Attribute> others = inBoth(exchange, coordinatesOf(op, sequencesOf(merged)));
-    const int64_t room = roomForRows(parts, size(merged.placing), 1) * extentOf(op, exchange.getValue());
+    const int64_t room =
+        roomByMean(op, roomForRows(parts, size(merged.placing), 1) * extentOf(op, exchange.getValue()), productOf(parts));
     return capacity ? std::min(room, size(merged.placing) * *capacity * extentOf(op, others)) : room;
   }
-  if (merged.placing)
-    return roomOfAllRanks(
-        rule, merged, size, [&](StringAttr name) { return axesIn(facts, name); },
-        [&](ArrayRef<Attribute> axes) { return extentOf(op, axes); }, capacity);
-  int64_t product = 1;
-  for (int64_t part : parts)
-    product *= part;
-  return product;
+  if (!merged.placing)
+    return productOf(parts);
+  const int64_t room = roomOfAllRanks(
+      op, rule, merged, size, [&](StringAttr name) { return axesIn(facts, name); },
+      [&](ArrayRef<Attribute> axes) { return extentOf(op, axes); }, capacity);
+  const bool isLocal = axesIn(facts, merged.placing).empty();
+  return isLocal ? roomByMean(op, room, productOf(parts), extentOf(op, coordinatesOf(op, merged.placing).getValue())) : room;
 }
 
 // Adds what is known of factors that only place rows.

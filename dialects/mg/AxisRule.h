@@ -88,8 +88,10 @@ inline constexpr llvm::StringLiteral kExchangeAttr = "exchange"; // axes, of a l
 // With a capacity no more than that on a rank for each of its e: so many rows one has at most, of all tokens that meet there.
 int64_t roomForRows(llvm::ArrayRef<int64_t> parts, int64_t placing, int64_t ranks,
                     std::optional<int64_t> capacity = {});
+// Where the module has a factor of the mean (moe_rows_factor): no more than that times the `rows` that `ranks` share.
+int64_t roomByMean(mlir::Operation *op, int64_t room, int64_t rows, int64_t ranks = 1);
 // The size on all ranks together, by the sizes and axes of the rule's factors; extent: how many ranks there are along axes.
-int64_t roomOfAllRanks(const AxisRule &rule, const AxisRule::Merged &merged,
+int64_t roomOfAllRanks(mlir::Operation *op, const AxisRule &rule, const AxisRule::Merged &merged,
                        llvm::function_ref<int64_t(mlir::StringAttr)> size, AxisRule::AxesOf axes,
                        llvm::function_ref<int64_t(llvm::ArrayRef<mlir::Attribute>)> extent,
                        std::optional<int64_t> capacity);

@@ -159,6 +159,7 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
       `longest_document`, the size of a table of learned positions that only documents must fit; `start_token` and
       `padding_token` of an encoder-decoder; `images`, whole numbers `{channels, patch_size, rows, columns,
       class_tokens, token, first_feature}` of a model whose encoder reads images
+    - experts: `moe_rows_factor`: 0.0, how many times the mean rows a rank has room for; 0: for all that may come
     - the model's blocks, from options: `moe_router_load_balancing_type`: "none", `moe_aux_loss_coeff`,
       `moe_z_loss_coeff`, `moe_expert_capacity_factor` and `mtp_loss_scaling_factor`: 0.0, `moe_token_drop_policy`:
       "probs", `moe_per_layer_logging`: false, `mtp_num_layers`: 0, `freeze`: ""

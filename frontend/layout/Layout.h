@@ -25,7 +25,8 @@ struct LayoutOptions { // the options that were given
   std::optional<int64_t> encoderLength = {};
   std::optional<std::string> schedule = {}, optimizer = {}, dtype = {}, gradientType = {}, target = {},
                              contextOrder = {};
-  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
+  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {},
+                        rowsFactor = {};
   std::optional<bool> recompute = {}, recomputeActivations = {}, moeLayerRecompute = {};
   std::optional<std::string> recomputeGranularity = {}, recomputeMethod = {}, memory = {};
   std::optional<bool> optimizerOffload = {}, activationOffload = {};

@@ -537,7 +537,9 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   else
     options.ep.reset(), options.etp.reset(), options.dispatcher.reset(), options.balanceType.reset(),
         options.auxLossCoefficient.reset(), options.zLossCoefficient.reset(), options.capacityFactor.reset(),
-        options.countsLoad.reset();
+        options.rowsFactor.reset(), options.countsLoad.reset();
+  if (options.rowsFactor.value_or(0) > 0)
+    options.rowsFactor = std::max(1.0, *options.rowsFactor);
   if (options.capacityFactor.value_or(0) == 0)
     options.dropPolicy.reset();
   setNearestLaterTokens(model, near.sequenceLength, options);

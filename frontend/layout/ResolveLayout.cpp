@@ -507,12 +507,12 @@ void LayoutResolver::resolveBalance() {
   const auto isGiven = [&](auto field) { return (flags.*field || defaults.*field); };
   if (layout.hasExperts || isGiven(&LayoutOptions::balanceType))
     layout.balanceType = word(&LayoutOptions::balanceType);
-  if (isGiven(&LayoutOptions::auxLossCoefficient))
-    layout.auxLossCoefficient = number(&LayoutOptions::auxLossCoefficient);
-  if (isGiven(&LayoutOptions::zLossCoefficient))
-    layout.zLossCoefficient = number(&LayoutOptions::zLossCoefficient);
-  if (isGiven(&LayoutOptions::capacityFactor))
-    layout.capacityFactor = number(&LayoutOptions::capacityFactor);
+  for (auto [option, to] : {std::pair(&LayoutOptions::auxLossCoefficient, &layout.auxLossCoefficient),
+                            std::pair(&LayoutOptions::zLossCoefficient, &layout.zLossCoefficient),
+                            std::pair(&LayoutOptions::capacityFactor, &layout.capacityFactor),
+                            std::pair(&LayoutOptions::rowsFactor, &layout.rowsFactor)})
+    if (isGiven(option))
+      *to = number(option);
   if (layout.capacityFactor > 0 || isGiven(&LayoutOptions::dropPolicy))
     layout.dropPolicy = word(&LayoutOptions::dropPolicy);
   layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false) && !movesAllRouters(model, layout);

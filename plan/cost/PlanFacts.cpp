@@ -4,6 +4,7 @@
 #include "plan/EvenLoad.h"
 #include "plan/Expand.h"
 #include "plan/Plan.h"
+#include "plan/RowRoom.h"
 #include "plan/cost/ParameterBindings.h"
 #include "plan/cost/PlanWalk.h"
 #include "plan/mesh/Mesh.h"
@@ -256,6 +257,7 @@ PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   PlanFacts facts;
   facts.parameters = parametersOf(plan);
   facts.fit = fitOf(plan);
+  const std::vector<int64_t> rooms = roomBeyondMean(plan);
   const ParameterBindings bindings(plan);
   std::vector<WorkTotals> programs;
   for (const Program &program : plan.programs)
@@ -264,6 +266,7 @@ PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const std::vector<WorkTotals> chunks = totalsOfChunks(plan.stages[stage], programs);
     facts.stages.push_back(::factsOf(bindings, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
+    facts.stages.back().roomBeyondMean = rooms[stage];
     facts.flops += facts.stages.back().flops * double(ranksPerStage);
   }
   facts.picture = schedule::draw(solutionOf(plan), {}, columns);

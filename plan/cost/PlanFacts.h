@@ -43,6 +43,7 @@ struct StageFacts {
   std::vector<LayerPolicy> policies;                   // blocks of which some program has another than the standard one
   int64_t bytes = 0;                                   // size of a rank's allocation
   int64_t leastBytes = 0, hostBytes = 0;               // as plan::StagePlan
+  int64_t roomBeyondMean = 0;                          // plan::roomBeyondMean
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance
   int64_t parameters = 0;                              // elements on a rank, padding of the vocabulary included
   double flops = 0;                                    // one rank's in a training step; the mean where ranks differ

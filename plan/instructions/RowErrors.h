@@ -12,8 +12,8 @@ namespace mgc::plan {
 
 // Row `row` of `rows` is of group `number`; there are `all`, and the number `all` is that of rows of no group.
 Status rowOfNoGroup(int64_t row, int64_t rows, int64_t number, int64_t all);
-// The `groups` groups of a rank, from `first` on, have `own` rows.
-Status moreRowsThanPlaces(int64_t first, int64_t groups, int64_t own, int64_t places);
+// The groups of a rank have `own` rows together, of all `rows`; `most` of them are of group `largest`.
+Status moreRowsThanPlaces(int64_t own, int64_t rows, int64_t largest, int64_t most, int64_t places);
 
 // --- dropChoices
 
@@ -28,8 +28,8 @@ Status wrongCount(int64_t group, int64_t groups, int64_t count, int64_t upTo, in
 
 // Rank `rank` has `count` rows of `group` of `all`; `upTo` of it and those before it.
 Status wrongCountOfRank(int64_t rank, int64_t count, int64_t group, int64_t all, int64_t upTo, int64_t rows);
-// Rank `rank` gets `upTo` rows of its groups up to `group`.
-Status moreRowsThanPlacesOfRank(int64_t rank, int64_t upTo, int64_t group, int64_t all, int64_t places);
+// Rank `rank` gets `own` rows; `most` of them are of group `largest`.
+Status moreRowsThanPlacesOfRank(int64_t rank, int64_t own, int64_t largest, int64_t most, int64_t places);
 Status otherCounts(int64_t rank, int64_t other);
 
 } // namespace mgc::plan

@@ -6,6 +6,20 @@
 
 namespace mgc {
 
+Status RowExchange::moreRowsThanPlaces(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks,
+                                       int64_t host) const {
+  int64_t all = 0, largest = 0, most = -1;
+  for (int64_t group = 0; group < groups_; ++group) {
+    int64_t rows = 0;
+    for (int64_t owner = 0; owner < ranks_; ++owner)
+      rows += piece(owner, host, group).count;
+    if (rows > most)
+      most = rows, largest = host * groups_ + group;
+    all += rows;
+  }
+  return plan::moreRowsThanPlacesOfRank(ranks[static_cast<size_t>(host)], all, largest, most, what.places);
+}
+
 Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks, const int32_t *counts) {
   ranks_ = static_cast<int64_t>(ranks.size()), groups_ = what.groups;
   const int64_t all = ranks_ * groups_;
@@ -28,8 +42,7 @@ Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64
         Piece &piece = pieces_[static_cast<size_t>((owner * ranks_ + host) * groups_ + group)];
         int64_t &hosted = hosted_[static_cast<size_t>(host)];
         if (hosted + piece.count > what.places)
-          return plan::moreRowsThanPlacesOfRank(ranks[static_cast<size_t>(host)], hosted + piece.count,
-                                                host * groups_ + group, all, what.places);
+          return moreRowsThanPlaces(what, ranks, host);
         piece.there = hosted;
         hosted += piece.count;
       }

@@ -28,6 +28,8 @@ public:
   int64_t hash() const { return hash_; } // hash of the counts: equal on all ranks
 
 private:
+  Status moreRowsThanPlaces(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks, int64_t host) const;
+
   int64_t ranks_ = 0, groups_ = 0, hash_ = 0;
   std::vector<Piece> pieces_;           // [owner, host, group]
   std::vector<int64_t> owned_, hosted_; // rows, while they are read

@@ -69,6 +69,9 @@ public:
 
   // The first instruction that is not done; the end of the step when all are.
   ExecutionPlace placeAt(int64_t step, const Marks &marks) const;
+  static void stand(ExecutionPlace &place, const InstructionRecord &at) {
+    place.instruction = at.instruction->label, place.instance = at.layer;
+  }
 
 private:
   struct TransferRecord {

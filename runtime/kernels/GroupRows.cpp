@@ -3,11 +3,22 @@
 #include "plan/instructions/RowErrors.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace mgc {
 
 static bool isOwn(const plan::GroupRows &what, const GroupShare &share, int32_t number) {
   return number >= share.first && number < share.first + what.groups;
+}
+
+static Status moreRowsThanPlaces(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers,
+                                 int64_t own) {
+  std::vector<int64_t> counts(static_cast<size_t>(what.groups));
+  for (int64_t row = 0; row < what.rows; ++row)
+    if (isOwn(what, share, numbers[row]))
+      ++counts[static_cast<size_t>(numbers[row] - share.first)];
+  const auto largest = std::ranges::max_element(counts);
+  return plan::moreRowsThanPlaces(own, what.rows, share.first + (largest - counts.begin()), *largest, what.places);
 }
 
 static Status verifyNumbers(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers) {
@@ -17,7 +28,7 @@ static Status verifyNumbers(const plan::GroupRows &what, const GroupShare &share
       return plan::rowOfNoGroup(row, what.rows, numbers[row], share.all);
     own += isOwn(what, share, numbers[row]);
   }
-  return own > what.places ? plan::moreRowsThanPlaces(share.first, what.groups, own, what.places) : Status::ok();
+  return own > what.places ? moreRowsThanPlaces(what, share, numbers, own) : Status::ok();
 }
 
 Status groupRows(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers, int32_t *counts,

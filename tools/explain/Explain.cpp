@@ -4,6 +4,7 @@
 #include "compiler/schedule/Text.h"
 #include "plan/Optimizers.h"
 #include "plan/Plan.h"
+#include "plan/RowRoom.h"
 #include "plan/cost/PlanFacts.h"
 #include "plan/cost/PlanOrders.h"
 #include "plan/cost/StepTime.h"
@@ -214,6 +215,17 @@ std::string budgetText(const plan::PlanBudget &budget) {
                      bytesText(double(budget.bytes)), tableText(policies), tableText(curve));
 }
 
+// Of the stage with most room for rows of experts beyond the mean; nothing where there is none.
+std::string roomText(const plan::Plan &plan) {
+  const std::vector<int64_t> rooms = plan::roomBeyondMean(plan);
+  const auto most = std::ranges::max_element(rooms);
+  const auto of = size_t(most - rooms.begin());
+  return *most == 0 ? ""
+                   : fmt::format("experts: of stage {}'s {} about {} are room for more of their rows than the mean "
+                                 "(--moe-rows-factor F: room for F times the mean)\n",
+                                 of, bytesText(double(plan.stages[of].bytes)), bytesText(double(*most)));
+}
+
 // A column for each kind of memory that a stage has.
 std::string memoryTable(const std::vector<StageFacts> &stages) {
   std::vector<std::string> kinds;
@@ -275,7 +287,7 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
         facts.fit->machine == machine.name
             ? ""
             : fmt::format("{} is a machine of a file: --machine FILE predicts the step on it\n", facts.fit->machine));
-  say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
+  say(stdout, "\nmemory by kind\n{}{}", memoryTable(facts.stages), roomText(plan));
   say(stdout, "{}{}", recomputeText(plan, facts.stages), budgetText(plan.budget));
   if (const std::string traffic = trafficText(facts.stages); !traffic.empty())
     say(stdout, "\ntraffic, sent by a rank in a step\n{}", traffic);
@@ -348,4 +360,5 @@ void mgc::tools::sayMemory(const plan::Plan &plan) {
         bytesText(double(least)), 100.0 * double(bytes - least) / double(bytes),
         host > 0 ? fmt::format("; {} of the host", bytesText(double(host))) : "");
   }
+  say(stderr, "{}", roomText(plan));
 }

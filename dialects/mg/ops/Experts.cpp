@@ -17,6 +17,11 @@ static LogicalResult verifyMeshAxes(Operation *op, ArrayAttr axes) {
   return mesh.verifyAxes([&] { return op->emitOpError(); }, axes);
 }
 
+// Precondition: verifyMeshAxes, where there are any.
+static int64_t ranksAlong(Operation *op, ArrayAttr axes) {
+  return axes.empty() ? 1 : op->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(axes);
+}
+
 LogicalResult GroupOp::verify() {
   if (!getAxes().empty() && failed(verifyMeshAxes(*this, getAxes())))
     return failure();
@@ -25,7 +30,8 @@ LogicalResult GroupOp::verify() {
     return emitOpError() << "gives " << elementsOf(getPlaces()) << " places to " << choices
                          << " choices; expected one for each (group_c1)";
   const int64_t each = tensorOf(getExperts()).getShape().back(),
-                room = roomForRows({choices / each, each}, elementsOf(getCounts()), 1, getCapacity());
+                room = roomByMean(*this, roomForRows({choices / each, each}, elementsOf(getCounts()), 1, getCapacity()),
+                                  choices, ranksAlong(*this, getAxes()));
   return rows == room ? success()
                       : emitOpError() << "has room for " << rows << " rows of " << choices << " choices, " << each
                                       << " for a token, among " << elementsOf(getCounts()) << " experts; expected "
@@ -75,8 +81,7 @@ LogicalResult ExchangeOp::verify() {
       from.getShape().drop_front() != to.getShape().drop_front())
     return emitOpError() << "makes " << to << " of " << from
                          << "; expected rows of the same type, if another number of them (exchange_c1)";
-  auto mesh = (*this)->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
-  const int64_t ranks = mesh.sizeOf(getAxes()), numbers = elementsOf(getCounts());
+  const int64_t ranks = ranksAlong(*this, getAxes()), numbers = elementsOf(getCounts());
   if (numbers % (ranks * ranks) == 0)
     return success();
   return emitOpError() << "has " << numbers << " counts for " << ranks
@@ -180,7 +185,7 @@ int64_t DropOp::getWorkspaceBytes() { return describe(*this).workspaceBytes().va
 InstructionCall DropOp::getCall() { return {describe(*this), {getExperts(), getWeights(), getPositions(), getKept()}}; }
 
 InstructionCall ExchangeOp::getCall() {
-  const int64_t ranks = (*this)->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(getAxes());
+  const int64_t ranks = ranksAlong(*this, getAxes());
   const RankedTensorType tokens = tensorOf(getBack() ? getResult() : getValue()),
                          rows = tensorOf(getBack() ? getValue() : getResult());
   return {plan::ExchangeRows{.back = getBack(),

@@ -61,6 +61,8 @@ struct TrainingSettings {
   double auxLossCoefficient = 0, zLossCoefficient = 0;
   // Factor of the room that experts have (docs/experts.md, Capacity); 0: no token is dropped.
   double capacityFactor = 0;
+  // How many times the mean rows of experts a rank has room for (docs/experts.md, Sizes); 0: for all that may come.
+  double rowsFactor = 0;
   std::string dropPolicy = "probs";
   // Counts each router's load, also where no bias needs it (docs/experts.md, Routers).
   bool countsLoad = false;
@@ -102,6 +104,7 @@ constexpr auto trainingFields() {
       std::pair("moe_router_load_balancing_type", &T::balanceType),
       std::pair("moe_aux_loss_coeff", &T::auxLossCoefficient), std::pair("moe_z_loss_coeff", &T::zLossCoefficient),
       std::pair("moe_expert_capacity_factor", &T::capacityFactor), std::pair("moe_token_drop_policy", &T::dropPolicy),
+      std::pair("moe_rows_factor", &T::rowsFactor),
       std::pair("moe_per_layer_logging", &T::countsLoad), std::pair("mtp_num_layers", &T::laterTokens),
       std::pair("mtp_loss_scaling_factor", &T::laterTokensFactor), std::pair("freeze", &T::freeze),
       std::pair("settings", &T::settings));

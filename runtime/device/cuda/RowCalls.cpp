@@ -183,7 +183,7 @@ Status reported(const KernelReport &report) {
   case KernelReport::rowOfNoGroup:
     return plan::rowOfNoGroup(a, b, c, d);
   case KernelReport::tooManyRows:
-    return plan::moreRowsThanPlaces(a, b, c, d);
+    return plan::moreRowsThanPlaces(a, b, c, d, e);
   case KernelReport::choiceOfNoExpert:
     return plan::choiceOfNoExpert(a, b, c, d);
   case KernelReport::wrongCount:

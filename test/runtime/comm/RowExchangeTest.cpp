@@ -40,6 +40,7 @@ TEST(RowExchange, refusesCountsThatCannotBe) {
             "rank 4 has 2147483647 rows for expert 0 of 4, 2147483647 with those before it; expected from 0 to 5 in "
             "all");
   EXPECT_EQ(errorOf({5, 0, 0, 0, 1, 1, 0, 0}),
-            "rank 4 gets 7 rows up to expert 1 of 4; expected at most 6, as rows of one token are of different "
-            "experts");
+            "the experts of rank 4 get 7 rows (expert 0: 6); the plan has room for 6\n"
+            "  possible: a plan of a larger --moe-rows-factor (mgc compile), or of 0, with room for all rows that may "
+            "come; a run goes on with it from the last checkpoint");
 }

@@ -60,9 +60,11 @@ TEST(GroupRows, hasPlacesForItsOwnGroupsAlone) {
 }
 
 TEST(GroupRows, refusesMoreRowsThanPlacesAndWritesNothing) {
-  const Order order({3, 2, 3, 2}, 2, 3, {2, 4});
+  const Order order({3, 2, 3, 0, 3}, 2, 3, {2, 4});
   EXPECT_EQ(order.status.message(),
-            "groups 2 to 3 have 4 rows; expected at most 3, as rows of one token are of different groups");
+            "the rank's experts have 4 of 5 rows (expert 3: 3); the plan has room for 3\n"
+            "  possible: a plan of a larger --moe-rows-factor (mgc compile), or of 0, with room for all rows that may "
+            "come; a run goes on with it from the last checkpoint");
   EXPECT_EQ(order.counts, Numbers(2, -1));
 }
 

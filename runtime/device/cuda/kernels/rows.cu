@@ -24,6 +24,10 @@ struct Range {
   int64_t begin, end;
 };
 
+struct Largest {
+  int64_t group, rows;
+};
+
 // Whole lines of 32 rows for each warp.
 __device__ Range rowsOfWarp(const GroupRowsArguments &a) {
   const int64_t lines = (a.rows + 31) / 32;
@@ -49,15 +53,37 @@ __device__ Found look(const GroupRowsArguments &a, const Range &range, int64_t g
   return {int(sumOfWarp(found.before)), int(sumOfWarp(found.equal)), int(sumOfWarp(found.own)), leastOfWarp(found.wrong)};
 }
 
-// All blocks find the same.
+// The group that most rows of this rank are of; all threads of the block call it.
+__device__ Largest largestGroup(const GroupRowsArguments &a) {
+  __shared__ Largest parts[kWarps];
+  Largest own = {0, -1};
+  for (int64_t group = a.first + warp(); group < a.first + a.groups; group += kWarps) {
+    int64_t rows = 0;
+    for (int64_t row = lane(); row < a.rows; row += 32)
+      rows += numbersOf(a)[row] == group;
+    rows = sumOfWarp(rows);
+    if (rows > own.rows)
+      own = {group, rows};
+  }
+  if (lane() == 0)
+    parts[warp()] = own;
+  __syncthreads();
+  for (int i = 0; i < kWarps; ++i)
+    if (parts[i].rows > own.rows || (parts[i].rows == own.rows && parts[i].group < own.group))
+      own = parts[i];
+  return own;
+}
+
+// All blocks find the same; the first one says it.
 __device__ bool isWrong(const GroupRowsArguments &a, int64_t own, int wrong) {
   if (wrong == INT32_MAX && own <= a.room)
     return false;
-  if (threadIdx.x == 0) {
-    if (wrong != INT32_MAX)
-      stop(a.report, KernelReport::rowOfNoGroup, wrong, a.rows, numbersOf(a)[wrong], a.all);
-    else
-      stop(a.report, KernelReport::tooManyRows, a.first, a.groups, own, a.room);
+  if (wrong != INT32_MAX && threadIdx.x == 0)
+    stop(a.report, KernelReport::rowOfNoGroup, wrong, a.rows, numbersOf(a)[wrong], a.all);
+  if (wrong == INT32_MAX && blockIdx.x == 0) {
+    const Largest largest = largestGroup(a);
+    if (threadIdx.x == 0)
+      stop(a.report, KernelReport::tooManyRows, own, a.rows, largest.group, largest.rows, a.room);
   }
   return true;
 }
@@ -212,12 +238,17 @@ __device__ void nameWrongCount(const ExchangeRowsArguments &a) {
   }
   for (int64_t host = 0; host < a.ranks; ++host) {
     int64_t rows = 0;
-    for (int64_t i = 0; i < all; ++i) {
-      rows += countThere(a, host, i);
-      if (rows > a.places)
-        stop(a.report, KernelReport::tooManyRowsOfRank, a.names[host], rows, host * a.groups + i / a.ranks, all,
-             a.places);
+    Largest largest = {0, -1};
+    for (int64_t group = 0; group < a.groups; ++group) {
+      int64_t ofGroup = 0;
+      for (int64_t owner = 0; owner < a.ranks; ++owner)
+        ofGroup += countAt(a, owner, host * a.groups + group);
+      if (ofGroup > largest.rows)
+        largest = {host * a.groups + group, ofGroup};
+      rows += ofGroup;
     }
+    if (rows > a.places)
+      stop(a.report, KernelReport::tooManyRowsOfRank, a.names[host], rows, largest.group, largest.rows, a.places);
   }
 }
 

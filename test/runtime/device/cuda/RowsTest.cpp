@@ -231,9 +231,9 @@ TEST_F(Rows, ofAGroupThatDoesNotExistEndTheDevice) {
 }
 
 TEST_F(Rows, moreThanPlacesEndTheDevice) {
-  expectFailure("groups 2 to 3 have 4 rows; expected at most 3, as rows of one token are of different groups", [&] {
+  expectFailure("the rank's experts have 4 of 5 rows (expert 3: 3); the plan has room for 3\n", [&] {
     plugin::DeviceBuffer result;
-    return enqueueOrder({3, 2, 3, 2}, 2, 3, {2, 4}, result);
+    return enqueueOrder({3, 2, 3, 0, 3}, 2, 3, {2, 4}, result);
   });
 }
 
@@ -359,8 +359,7 @@ TEST_F(Rows, withWrongCountsEndTheDevice) {
               {2, 1, -1, 2});
   expectAlike("rank 10 has 3 rows for expert 1 of 2, 5 with those before it; expected from 0 to 4 in all",
               {2, 3, 0, 0});
-  expectAlike("rank 11 gets 6 rows up to expert 1 of 2; expected at most 5, as rows of one token are of different "
-              "experts",
+  expectAlike("the experts of rank 11 get 6 rows (expert 1: 6); the plan has room for 5\n",
               {0, 3, 0, 3});
   expectFailure("rank 10 has other counts of rows than rank 11; expected the same on all ranks",
                 [&] { return exchange({1, 1, 1, 1}, {1, 1, 1, 2}); });
