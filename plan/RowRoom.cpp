@@ -54,7 +54,7 @@ template <typename Size> double peakOf(const std::map<int64_t, LiveValue> &value
   return most;
 }
 
-// Of one frame: as it is, and as it would be.
+// The most that lives together in a frame, and the most if loads were even.
 struct Peaks {
   double all = 0, even = 0;
 };
@@ -69,9 +69,9 @@ Peaks peaksOf(const Plan &plan, const Program &program, const EvenLoad &load) {
   return {peakOf(values, instructions, bytes), peakOf(values, instructions, even)};
 }
 
-// --- What is kept
+// --- Activations
 
-// Of one slot of each ring: bytes beyond the mean, by their place in it.
+// Bytes of one slot beyond the mean, by ring and place in it.
 using KeptRoom = std::map<std::pair<int64_t, int64_t>, double>;
 
 void addKept(const Plan &plan, const Chunk &chunk, const Call &call, const EvenLoad &load, KeptRoom &kept) {

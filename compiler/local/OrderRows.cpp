@@ -130,8 +130,8 @@ private:
     builder.setInsertionPointAfterValue(experts);
     const auto type = cast<RankedTensorType>(experts.getType());
     return known = GroupOp::create(builder, experts.getLoc(), listOf("e", share.count, experts), type,
-                                   listOf("c", roomOf(experts, share, valueOf(capacity)), experts), experts,
-                                   share.axes, capacity);
+                                   listOf("c", roomOf(experts, share, valueOf(capacity)), experts), experts, share.axes,
+                                   capacity);
   }
 
   // How many rows the ranks along the axes have for each expert, one rank after another.

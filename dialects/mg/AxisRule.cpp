@@ -391,8 +391,8 @@ static int64_t sizeOfMerged(Operation *op, const AxisRule &rule, const AxisRule:
   const std::optional<int64_t> capacity = capacityOf(op);
   if (auto exchange = op->getAttrOfType<ArrayAttr>(kExchangeAttr); exchange && merged.placing) {
     const SmallVector<Attribute> others = inBoth(exchange, coordinatesOf(op, sequencesOf(merged)));
-    const int64_t room =
-        roomByMean(op, roomForRows(parts, size(merged.placing), 1) * extentOf(op, exchange.getValue()), productOf(parts));
+    const int64_t room = roomByMean(op, roomForRows(parts, size(merged.placing), 1) * extentOf(op, exchange.getValue()),
+                                    productOf(parts));
     return capacity ? std::min(room, size(merged.placing) * *capacity * extentOf(op, others)) : room;
   }
   if (!merged.placing)
@@ -401,7 +401,8 @@ static int64_t sizeOfMerged(Operation *op, const AxisRule &rule, const AxisRule:
       op, rule, merged, size, [&](StringAttr name) { return axesIn(facts, name); },
       [&](ArrayRef<Attribute> axes) { return extentOf(op, axes); }, capacity);
   const bool isLocal = axesIn(facts, merged.placing).empty();
-  return isLocal ? roomByMean(op, room, productOf(parts), extentOf(op, coordinatesOf(op, merged.placing).getValue())) : room;
+  return isLocal ? roomByMean(op, room, productOf(parts), extentOf(op, coordinatesOf(op, merged.placing).getValue()))
+                 : room;
 }
 
 // Adds what is known of factors that only place rows.

@@ -14,13 +14,13 @@ Status choiceOfNoExpert(int64_t choice, int64_t choices, int64_t number, int64_t
 }
 
 // A plan has less room than for all rows that may come only if that was asked for.
-static constexpr std::string_view kMoreRoom =
-    "\n  possible: a plan of a larger --moe-rows-factor (mgc compile), or of 0, with room for all rows that may come; a "
-    "run goes on with it from the last checkpoint";
+static constexpr std::string_view kMoreRoom = "\n  possible: a plan of a larger --moe-rows-factor (mgc compile), or of "
+                                              "0, with room for all rows that may come; a "
+                                              "run goes on with it from the last checkpoint";
 
 Status moreRowsThanPlaces(int64_t own, int64_t rows, int64_t largest, int64_t most, int64_t places) {
-  return errorf("the rank's experts have {} of {} rows (expert {}: {}); the plan has room for {}{}", own, rows,
-                largest, most, places, kMoreRoom);
+  return errorf("the rank's experts have {} of {} rows (expert {}: {}); the plan has room for {}{}", own, rows, largest,
+                most, places, kMoreRoom);
 }
 
 Status wrongCount(int64_t group, int64_t groups, int64_t count, int64_t upTo, int64_t rows) {

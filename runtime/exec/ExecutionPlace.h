@@ -12,7 +12,7 @@ struct ExecutionPlace {
   int64_t step = 0;                    // training step
   int64_t microbatch = -1;             // -1: none
   std::string_view chunk, instruction; // empty: between chunks, between instructions
-  int64_t instance = -1;               // the block's, of the instruction: the layer; -1: none
+  int64_t instance = -1;               // the layer of the instruction; -1: its chunk has but one
 };
 
 // "rank 3 (stage 1), step 5, microbatch 2, forward.0, layer.fwd[7]/attn.q": in layer 7

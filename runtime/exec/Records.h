@@ -31,6 +31,7 @@ struct ChunkRecord {
   const plan::Chunk *chunk = nullptr;
   std::string name; // name of the chunk, for errors
   std::vector<InstructionRecord> instructions;
+  bool hasLayers = false;          // some call is of another instance of a block than the first
   std::vector<int64_t> callBegins; // in instructions, of each call and behind the last
   std::vector<OperandRecord> operands;
   std::vector<int64_t> scalars;

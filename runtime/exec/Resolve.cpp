@@ -64,6 +64,7 @@ Result<ChunkRecord> PlanResolver::resolveChunk(const plan::Chunk &chunk) {
   record.name = chunk.name();
   for (const plan::Call &call : plan::expandedCalls(chunk)) {
     record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));
+    record.hasLayers |= call.instance > 0;
     MGC_TRY(addCall(call, record).at(fmt::format("chunk {}", record.name)));
   }
   record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));

@@ -153,7 +153,7 @@ ExecutionPlace StreamExecutor::placeAt(int64_t step, const Marks &marks) const {
   const plan::ExpandedStep &run = record_.schedule[schedule].step;
   place.microbatch = run.microbatch;
   place.chunk = record_.chunks[run.chunk].name;
-  stand(place, record_.chunks[run.chunk].instructions[instruction]);
+  stand(place, record_.chunks[run.chunk], instruction);
   return place;
 }
 

@@ -69,8 +69,9 @@ public:
 
   // The first instruction that is not done; the end of the step when all are.
   ExecutionPlace placeAt(int64_t step, const Marks &marks) const;
-  static void stand(ExecutionPlace &place, const InstructionRecord &at) {
-    place.instruction = at.instruction->label, place.instance = at.layer;
+  static void stand(ExecutionPlace &place, const ChunkRecord &chunk, int64_t instruction) {
+    const InstructionRecord &at = chunk.instructions[static_cast<size_t>(instruction)];
+    place.instruction = at.instruction->label, place.instance = chunk.hasLayers ? at.layer : -1;
   }
 
 private:

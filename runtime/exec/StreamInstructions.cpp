@@ -45,7 +45,7 @@ Status StreamExecutor::joinBefore(Cursor &cursor, int64_t index, int64_t instruc
 Status StreamExecutor::runInstructions(Cursor &cursor, int64_t index, int64_t begin, int64_t end) {
   const ChunkRecord &chunk = record_.chunks[record_.schedule[index].step.chunk];
   for (int64_t i = begin; i < end; ++i) {
-    stand(cursor.place, chunk.instructions[i]);
+    stand(cursor.place, chunk, i);
     if (options_.inject)
       MGC_TRY(options_.inject(cursor.place));
     MGC_TRY(joinBefore(cursor, index, i));
@@ -114,7 +114,7 @@ Status StreamExecutor::workCollective(Cursor &cursor, const LaneWork &work) {
   const StepRecord &run = record_.schedule[work.run];
   const ChunkRecord &chunk = record_.chunks[run.step.chunk];
   const InstructionRecord &instruction = chunk.instructions[work.instruction];
-  stand(cursor.place, instruction);
+  stand(cursor.place, chunk, work.instruction);
   bindSlots(cursor, run.step);
   bindOperands(cursor, chunk, instruction);
   return execute(cursor, chunk, work.instruction, *cursor.stream, program_.at(run.step.chunk, work.instruction));

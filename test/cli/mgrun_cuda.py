@@ -238,7 +238,7 @@ class Absent(unittest.TestCase):
 
 
 class Faults(unittest.TestCase):
-    PLACE = r"rank 1 \(stage 0\), step 3, microbatch \d, \w+\.\d+, [\w.]+/\w+"
+    PLACE = r"rank 1 \(stage 0\), step 3, microbatch \d, \w+\.\d+, [\w.]+(\[\d+\])?/\w+"
 
     def setUp(self):
         self.begin = time.monotonic()

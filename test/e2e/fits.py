@@ -55,6 +55,8 @@ class Case:
         self.flags |= {"--tp": draw.choice((1, 1, 2)), "--pp": draw.choice((1, 1, 2))}
         if draw.random() < 0.2:
             self.flags["--no-recompute"] = True
+        if self.name == "mixtral" and self.dp > 1:
+            self.flags["--ep"] = draw.choice((1, 2))
         if draw.random() < 0.2:
             self.flags["--world"] = self.dp * self.flags["--tp"] * self.flags["--pp"]
         self.compiled = 0
@@ -81,6 +83,8 @@ class Case:
             yield {"--grad-dtype": "bf16"}
         if "--no-recompute" not in flags:
             yield {"--recompute-granularity": "full", "--recompute-method": "uniform", "--recompute-num-layers": 1}
+        if flags.get("--ep", 1) > 1:
+            yield {"--moe-rows-factor": 2}
         for mbs in (2, 1):
             if mbs < self.mbs:
                 yield {"--mbs": mbs}

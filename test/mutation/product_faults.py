@@ -149,6 +149,8 @@ FAULTS = [
     Fault("expert-capacity", "--moe-expert-capacity-factor drops the choices with the greatest weights",
           "runtime/kernels/DropChoices.cpp",
           "return wa > wb;", "return wa < wb;", "unit/mgc_kernels_test"),
+    Fault("expert-room", "--moe-rows-factor F gives room for F times the rows of all ranks", "dialects/mg/AxisRule.cpp",
+          "factor * (double(rows) / double(ranks))", "factor * double(rows)", "e2e/experts_room"),
     Fault("expert-rows", "--ep sends rows to the places of another expert of a rank", "runtime/comm/RowExchange.cpp",
           "      for (int64_t owner = 0; owner < ranks_; ++owner) {\n"
           "        Piece",

@@ -215,15 +215,15 @@ std::string budgetText(const plan::PlanBudget &budget) {
                      bytesText(double(budget.bytes)), tableText(policies), tableText(curve));
 }
 
-// Of the stage with most room for rows of experts beyond the mean; nothing where there is none.
+// The stage with most room for rows of experts beyond the mean; nothing where there is none.
 std::string roomText(const plan::Plan &plan) {
   const std::vector<int64_t> rooms = plan::roomBeyondMean(plan);
   const auto most = std::ranges::max_element(rooms);
   const auto of = size_t(most - rooms.begin());
   return *most == 0 ? ""
-                   : fmt::format("experts: of stage {}'s {} about {} are room for more of their rows than the mean "
-                                 "(--moe-rows-factor F: room for F times the mean)\n",
-                                 of, bytesText(double(plan.stages[of].bytes)), bytesText(double(*most)));
+                    : fmt::format("experts: of stage {}'s {} about {} are room for more of their rows than the mean "
+                                  "(--moe-rows-factor F: room for F times the mean)\n",
+                                  of, bytesText(double(plan.stages[of].bytes)), bytesText(double(*most)));
 }
 
 // A column for each kind of memory that a stage has.

@@ -104,10 +104,9 @@ constexpr auto trainingFields() {
       std::pair("moe_router_load_balancing_type", &T::balanceType),
       std::pair("moe_aux_loss_coeff", &T::auxLossCoefficient), std::pair("moe_z_loss_coeff", &T::zLossCoefficient),
       std::pair("moe_expert_capacity_factor", &T::capacityFactor), std::pair("moe_token_drop_policy", &T::dropPolicy),
-      std::pair("moe_rows_factor", &T::rowsFactor),
-      std::pair("moe_per_layer_logging", &T::countsLoad), std::pair("mtp_num_layers", &T::laterTokens),
-      std::pair("mtp_loss_scaling_factor", &T::laterTokensFactor), std::pair("freeze", &T::freeze),
-      std::pair("settings", &T::settings));
+      std::pair("moe_rows_factor", &T::rowsFactor), std::pair("moe_per_layer_logging", &T::countsLoad),
+      std::pair("mtp_num_layers", &T::laterTokens), std::pair("mtp_loss_scaling_factor", &T::laterTokensFactor),
+      std::pair("freeze", &T::freeze), std::pair("settings", &T::settings));
 }
 
 // Calls visit(name, member) for each field.

@@ -359,8 +359,7 @@ TEST_F(Rows, withWrongCountsEndTheDevice) {
               {2, 1, -1, 2});
   expectAlike("rank 10 has 3 rows for expert 1 of 2, 5 with those before it; expected from 0 to 4 in all",
               {2, 3, 0, 0});
-  expectAlike("the experts of rank 11 get 6 rows (expert 1: 6); the plan has room for 5\n",
-              {0, 3, 0, 3});
+  expectAlike("the experts of rank 11 get 6 rows (expert 1: 6); the plan has room for 5\n", {0, 3, 0, 3});
   expectFailure("rank 10 has other counts of rows than rank 11; expected the same on all ranks",
                 [&] { return exchange({1, 1, 1, 1}, {1, 1, 1, 2}); });
 }
