@@ -514,6 +514,24 @@ private:
   SmallVector<Operation *> done_;
 };
 
+// Ranks along an axis that neither has data ranks or stages nor splits a value would all compute the same.
+LogicalResult verifyAxesAreUsed(ModuleOp module) {
+  llvm::SmallDenseSet<StringRef> used;
+  module.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        for (ArrayAttr axes : layoutOf(tensor).getAxes())
+          for (StringAttr axis : axes.getAsRange<StringAttr>())
+            used.insert(axis.getValue());
+  });
+  for (const plan::Axis &axis : module->getAttrOfType<MeshAttr>(kMeshAttr).getMesh().axes)
+    if (axis.role != plan::AxisRole::data && axis.role != plan::AxisRole::stage && !used.contains(axis.name))
+      return module.emitError() << kMeshAttr << ": axis '" << axis.name << "' of " << axis.size
+                                << " ranks splits nothing, so all would compute the same; expected a row of "
+                                << kPlacementAttr << " that gives it a dimension, the role data or stage, or no such axis";
+  return success();
+}
+
 struct ShardPass : mgc::impl::ShardBase<ShardPass> {
   void runOnForm() override {
     ModuleOp module = getOperation();
@@ -535,6 +553,8 @@ struct ShardPass : mgc::impl::ShardBase<ShardPass> {
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(kPassAttr))
         coalesceReshards(function);
+    if (failed(verifyAxesAreUsed(module)))
+      return signalPassFailure();
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "shard"));
   }
 };

@@ -71,6 +71,15 @@ class Edited(unittest.TestCase):
                     said = run(1, "mgc", "compile", self.edited(phase, before, after), "-o", self.folder / "wrong")
                     self.assertRegex(said, message)
 
+    def test_an_axis_along_which_ranks_would_repeat_work(self):
+        phase = self.phases("llama")[0]
+        for role, message in (("", "axis 'x' of 2 ranks splits nothing, so all would compute the same"),
+                              (" : sequence", "axis 'x' of 2 ranks splits nothing"),
+                              (" : data", r"global_batch_size = 2; expected micro_batch_size 2 \* dp 2")):
+            with self.subTest(role=role):
+                said = run(1, "mgc", "compile", self.edited(phase, "#mg.mesh<", f"#mg.mesh<x = 2{role}, "), "-o", self.folder / "wrong")
+                self.assertRegex(said, message)
+
     def test_settings_that_a_plan_cannot_have(self):
         edited = self.edited(self.phases("llama")[0], r'"refused"\]', '"forbidden"]')
         self.assertRegex(run(1, "mgc", "compile", edited, "-o", self.folder / "wrong"),
