@@ -200,6 +200,8 @@ Status closeOptions(CompileFlags &flags) {
   return Status::ok();
 }
 
+constexpr size_t kProposals = 3;
+
 std::string noneFits(const planner::Near &near) {
   return near.left > 0
              ? fmt::format("none of {} near layouts that were tried fits; {} others were not tried", near.tried,
@@ -219,10 +221,11 @@ Status withNeighbours(const CompileFlags &flags, const Status &refusal) {
   say(stderr, "mgc: it does not fit into --memory {}; trying near layouts\n", layout.memory);
   const planner::Asked asked = askedOf(described, flags);
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max(); // a trial has a plan if it fits into --memory
-  const planner::Near near = planner::tryNeighbours(asked, layout, nullptr, {kAny, kAny}, 1, maker(described, flags));
+  planner::Near near = planner::tryNeighbours(asked, layout, nullptr, {kAny, kAny}, 1, maker(described, flags));
+  near.fitting.resize(std::min(kProposals, near.fitting.size()));
   return errorf("{}\n{}", refusal.message(),
                 near.fitting.empty() ? "  " + noneFits(near)
-                                     : "  these fit, as predicted:\n" + planner::describe(asked, near.fitting));
+                                     : "  these fit, the fastest first, as predicted:\n" + planner::describe(asked, near.fitting));
 }
 
 // The memory that the machine has for a rank, and near layouts that fit where that is too little. Of CPUs one that is named is known.
@@ -238,12 +241,11 @@ Status addFit(const CompileFlags &flags, mlir::ModuleOp module, plan::Plan &plan
   MGC_ASSIGN(described, readDescription(flags));
   MGC_ASSIGN(layout, layoutOf(described, flags.layout));
   const planner::Asked asked = askedOf(described, flags);
-  constexpr size_t kWanted = 3;
-  planner::Near near = planner::tryNeighbours(asked, layout, &plan, {fit.device.available, fit.host.available}, kWanted,
+  planner::Near near = planner::tryNeighbours(asked, layout, &plan, {fit.device.available, fit.host.available}, kProposals,
                                               maker(described, flags));
   if (near.fitting.empty())
     say(stderr, "mgc: {}\n", noneFits(near));
-  near.fitting.resize(std::min(kWanted, near.fitting.size()));
+  near.fitting.resize(std::min(kProposals, near.fitting.size()));
   for (const planner::Trial &trial : near.fitting)
     plan.fit.changes.push_back({planner::differing(asked, trial.options), trial.ranks, trial.bytes, trial.seconds});
   return Status::ok();
