@@ -14,8 +14,11 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON) # libMLIR lies where the loader does not look
 # CMake's property POSITION_INDEPENDENT_CODE would compile programs with -fPIE, and a precompiled header serves either -fPIE or -fPIC.
 add_compile_options(-fPIC)
+# Names of files in programs, as assert prints them, begin at the repository; ccache passes over the path in this option.
+add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 add_library(mgc_options INTERFACE)
 target_include_directories(mgc_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
