@@ -237,8 +237,8 @@ private:
 
 class Plugin {
 public:
-  // libmgc_<name>.so: `path` where it is given, else next to the program, or in ../lib from there. `name`: "cuda". The
-  // plugin stays loaded until the process ends.
+  // libmgc_<name>.so: `path` where it is given, else where openPlugin looks for it. `name`: "cuda". The plugin stays
+  // loaded until the process ends.
   static Result<Plugin> open(const std::string &name, const std::string &path = {});
 
   Result<int32_t> countDevices() const;

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 std::vector<fs::path> candidates(const std::string &file) {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  return {folder / file, folder.parent_path() / "lib" / file};
+  const fs::path lib = folder.parent_path() / "lib";
+  return {folder / file, lib / file, lib / "mgc" / file};
 }
 
 Result<std::string> locate(const PluginFacts &facts) {
@@ -30,8 +31,8 @@ Result<std::string> locate(const PluginFacts &facts) {
       return path.string();
     places += "\n  " + path.string();
   }
-  return errorf("{}, {}, is not at{}\n  it is built {}, and lies beside mgrun or in ../lib from there", facts.what,
-                file, places, facts.built);
+  return errorf("{}, {}, is not at{}\n  it is built {}, and lies beside mgrun, in ../lib or in ../lib/mgc from there",
+                facts.what, file, places, facts.built);
 }
 
 } // namespace

@@ -26,8 +26,8 @@ struct OpenedPlugin {
   std::string path;
 };
 
-// libmgc_<name>.so: `path` where it is given, else next to the program, or in ../lib from there. It stays loaded until
-// the process ends.
+// libmgc_<name>.so: `path` where it is given, else next to the program, in ../lib (a build) or in ../lib/mgc (an installation) from
+// there. It stays loaded until the process ends.
 Result<OpenedPlugin> openPlugin(const PluginFacts &facts, const std::string &path = {});
 
 } // namespace mgc::plugin

@@ -427,7 +427,7 @@ Rows deviceOptions() {
       Row("--device", at<&T::device>, whole(0, 1024), no,
           "Number of the device that runs a plan for GPUs; all its ranks share it", {.plans = device}),
       Row("--device-plugin", at<&T::devicePlugin>, kFile, no,
-          "File (.so) that knows the device; else the one beside mgrun or in ../lib", {.plans = device}),
+          "File (.so) that knows the device; else the one beside mgrun, in ../lib or in ../lib/mgc", {.plans = device}),
       Row("--non-deterministic", at<&T::nonDeterministic>, kAny, noted,
           "Let libraries of the device take paths whose bits differ from run to run", {.plans = device}),
       Row("--tune-products", at<&T::tuneProducts>, kAny, run,

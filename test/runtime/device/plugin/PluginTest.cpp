@@ -23,8 +23,9 @@ void expectParts(const std::string &text, std::initializer_list<const char *> pa
 }
 
 TEST(Plugin, missingSaysWhereItWasLookedForAndHowItIsBuilt) {
-  expectParts(openError("abacus"), {"the plugin for abacus devices, libmgc_abacus.so, is not at",
-                                    "/unit/libmgc_abacus.so", "/lib/libmgc_abacus.so", "preset cuda", "beside mgrun"});
+  expectParts(openError("abacus"),
+              {"the plugin for abacus devices, libmgc_abacus.so, is not at", "/unit/libmgc_abacus.so",
+               "/lib/libmgc_abacus.so", "/lib/mgc/libmgc_abacus.so", "preset cuda", "beside mgrun"});
 }
 
 TEST(Plugin, pathThatIsNothing) { expectParts(openError("cuda", "/nowhere/x.so"), {"does not open", "/nowhere/x.so"}); }
