@@ -1,6 +1,6 @@
-"""Runs the commands of a section of README.md as they stand there: tour.py BIN SECTION
+"""Runs the commands of a section of README.md as they stand there: tour.py BIN SECTION [FOLDER]
 
-In an empty folder with what a clone has, by one shell. A command prints something, and where lines that begin with # stand below
+In an empty folder with what a clone has, by one shell. FOLDER has README.md, docs and examples: the repository unless said. A command prints something, and where lines that begin with # stand below
 it, those among it, whatever their numbers are. Python is one that has transformers, where scripts/setup test/bench/peers made it.
 """
 import os
@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN, SECTION = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+ROOT = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else pathlib.Path(__file__).resolve().parents[2]
 NUMBER = r"\d[\d.,]*(?:e[-+]\d+)?"
 PEERS = ROOT / "build/peers/bin"
 
