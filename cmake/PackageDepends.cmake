@@ -9,8 +9,8 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   file(GLOB files RELATIVE "${folder}" "${folder}/usr/bin/*" "${folder}/usr/lib/mgc/*.so")
   list(FILTER files EXCLUDE REGEX libmgc_mpi_)
   file(WRITE "${folder}/debian/control" "") # dpkg-shlibdeps does not run without
-  # Said once more, since llvm-22-dev has links to this library, of which dpkg-shlibdeps may take one, and finds nothing there.
-  execute_process(COMMAND dpkg-query --control-show libllvm22 shlibs OUTPUT_FILE "${folder}/debian/shlibs.local" ERROR_QUIET)
+  # Said once more, since LLVM's development package has links to this library, of which dpkg-shlibdeps may take one, and finds nothing there.
+  execute_process(COMMAND dpkg-query --control-show "libllvm${CPACK_MGC_LLVM}" shlibs OUTPUT_FILE "${folder}/debian/shlibs.local" ERROR_QUIET)
   execute_process(COMMAND "${shlibdeps}" -O ${files} WORKING_DIRECTORY "${folder}" OUTPUT_VARIABLE depends ERROR_VARIABLE errors
     RESULT_VARIABLE result OUTPUT_STRIP_TRAILING_WHITESPACE)
   file(REMOVE_RECURSE "${folder}/debian")

@@ -120,6 +120,9 @@ private:
   }
 
   double ofKept(const StagePlan &stage) const {
+    const auto region = std::ranges::find(stage.regions, "activations", &Region::kind);
+    if (region == stage.regions.end())
+      return 0;
     KeptRoom kept;
     for (const Chunk &chunk : stage.chunks)
       if (chunk.task == Task::forward)
@@ -128,8 +131,7 @@ private:
     double room = 0;
     for (const auto &[place, beyond] : kept)
       room += beyond * double(stage.rings[size_t(place.first)].slots());
-    const auto region = std::ranges::find(stage.regions, "activations", &Region::kind);
-    return region == stage.regions.end() ? 0 : room * partOfRings(stage, *region);
+    return room * partOfRings(stage, *region);
   }
 
   const Plan &plan_;

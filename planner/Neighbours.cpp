@@ -41,7 +41,7 @@ public:
     if (layout_.dtype == plan::DType::bf16 && layout_.gradientType == plan::DType::f32)
       add(NearChange::gradients, [](LayoutOptions &options) { options.gradientType = "bf16"; }, {.gradients = 0.5});
     addPolicy();
-    if (layout_.ep > 1 && layout_.capacityFactor == 0 && layout_.rowsFactor == 0)
+    if (layout_.ep > 1 && layout_.capacityFactor == 0 && !asked_.all.rowsFactor)
       add(NearChange::rows, [](LayoutOptions &options) { options.rowsFactor = 2; }, {.others = 0.5});
     for (int64_t size = layout_.microBatchSize; size % 2 == 0;)
       add(NearChange::microbatch, [half = size /= 2](LayoutOptions &options) { options.mbs = half; },

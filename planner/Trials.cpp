@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 using namespace mlir;
@@ -34,7 +35,7 @@ void nameKernels(plan::Plan &plan) {
 }
 
 Status run(Trial &trial, const MakeModule &make) {
-  MLIRContext context;
+  MLIRContext context(MLIRContext::Threading::DISABLED); // trials run beside each other
   context.loadDialect<MgDialect, func::FuncDialect>();
   MGC_ASSIGN(module, make(context, trial.options));
   MGC_TRY(runPhases(*module, {}));
@@ -134,10 +135,14 @@ std::vector<Trial> tryEach(const std::vector<LayoutOptions> &options, const Make
     for (size_t i; (i = next++) < options.size();)
       trials[i] = tryOptions(options[i], make);
   };
+  constexpr size_t kMostThreads = 8; // a trial takes 50 to 100 MiB
+  const size_t threads = std::min({kMostThreads, size_t(std::thread::hardware_concurrency()), options.size()});
   std::vector<std::jthread> others;
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  while (others.size() + 1 < std::min(cores, options.size()))
-    others.emplace_back(work);
+  try {
+    while (others.size() + 1 < threads)
+      others.emplace_back(work);
+  } catch (const std::system_error &) { // no more threads: those that there are do it
+  }
   work();
   others.clear(); // joins them
   return trials;

@@ -212,6 +212,15 @@ std::string noneFits(const planner::Near &near) {
                    planner::kMostChanges);
 }
 
+// The one change with which a step may end.
+void sayWhatMayEnd(const planner::Asked &asked, const planner::Near &near) {
+  if (std::ranges::any_of(near.fitting, [&](const planner::Trial &trial) {
+        return trial.options.rowsFactor.value_or(0) > asked.all.rowsFactor.value_or(0);
+      }))
+    say(stderr, "mgc: with {} a step ends in which a rank's experts get more rows (docs/experts.md)\n",
+        frontend::optionOf(&frontend::LayoutOptions::rowsFactor).flag);
+}
+
 // Adds to the refusal of a layout that does not fit near ones that do.
 Status withNeighbours(const CompileFlags &flags, const Status &refusal) {
   if (isProgram(flags))
@@ -223,12 +232,15 @@ Status withNeighbours(const CompileFlags &flags, const Status &refusal) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max(); // a trial has a plan if it fits into --memory
   planner::Near near = planner::tryNeighbours(asked, layout, nullptr, {kAny, kAny}, 1, maker(described, flags));
   near.fitting.resize(std::min(kProposals, near.fitting.size()));
+  sayWhatMayEnd(asked, near);
   return errorf("{}\n{}", refusal.message(),
-                near.fitting.empty() ? "  " + noneFits(near)
-                                     : "  these fit, the fastest first, as predicted:\n" + planner::describe(asked, near.fitting));
+                near.fitting.empty()
+                    ? "  " + noneFits(near)
+                    : "  these fit, the fastest first, as predicted:\n" + planner::describe(asked, near.fitting));
 }
 
-// The memory that the machine has for a rank, and near layouts that fit where that is too little. Of CPUs one that is named is known.
+// The memory that the machine has for a rank, and near layouts that fit where that is too little. A machine of CPUs is known if it
+// is named.
 Status addFit(const CompileFlags &flags, mlir::ModuleOp module, plan::Plan &plan) {
   if (targetOf(module) == plan::Target::cpu && trainingOf(module).machine.empty())
     return Status::ok();
@@ -241,11 +253,12 @@ Status addFit(const CompileFlags &flags, mlir::ModuleOp module, plan::Plan &plan
   MGC_ASSIGN(described, readDescription(flags));
   MGC_ASSIGN(layout, layoutOf(described, flags.layout));
   const planner::Asked asked = askedOf(described, flags);
-  planner::Near near = planner::tryNeighbours(asked, layout, &plan, {fit.device.available, fit.host.available}, kProposals,
-                                              maker(described, flags));
+  planner::Near near = planner::tryNeighbours(asked, layout, &plan, {fit.device.available, fit.host.available},
+                                              kProposals, maker(described, flags));
   if (near.fitting.empty())
     say(stderr, "mgc: {}\n", noneFits(near));
   near.fitting.resize(std::min(kProposals, near.fitting.size()));
+  sayWhatMayEnd(asked, near);
   for (const planner::Trial &trial : near.fitting)
     plan.fit.changes.push_back({planner::differing(asked, trial.options), trial.ranks, trial.bytes, trial.seconds});
   return Status::ok();

@@ -517,18 +517,22 @@ private:
 // Ranks along an axis that neither has data ranks or stages nor splits a value would all compute the same.
 LogicalResult verifyAxesAreUsed(ModuleOp module) {
   llvm::SmallDenseSet<StringRef> used;
-  module.walk([&](Operation *op) {
-    for (Type type : op->getResultTypes())
+  const auto use = [&](TypeRange types) {
+    for (Type type : types)
       if (auto tensor = dyn_cast<RankedTensorType>(type))
         for (ArrayAttr axes : layoutOf(tensor).getAxes())
           for (StringAttr axis : axes.getAsRange<StringAttr>())
             used.insert(axis.getValue());
-  });
+  };
+  module.walk([&](Operation *op) { use(op->getResultTypes()); });
+  for (auto function : module.getOps<func::FuncOp>())
+    use(function.getArgumentTypes());
   for (const plan::Axis &axis : module->getAttrOfType<MeshAttr>(kMeshAttr).getMesh().axes)
     if (axis.role != plan::AxisRole::data && axis.role != plan::AxisRole::stage && !used.contains(axis.name))
       return module.emitError() << kMeshAttr << ": axis '" << axis.name << "' of " << axis.size
                                 << " ranks splits nothing, so all would compute the same; expected a row of "
-                                << kPlacementAttr << " that gives it a dimension, the role data or stage, or no such axis";
+                                << kPlacementAttr
+                                << " that gives it a dimension, the role data or stage, or no such axis";
   return success();
 }
 

@@ -166,6 +166,7 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
     - `settings`: those of the plan, `["--flag", "value", "refused" or "noted"]` each
 
     1. gradient_dtype is dtype or f32 (training_c1)
+    2. moe_rows_factor is 0, or 1 or more (training_c2)
   }];
   let parameters = (ins Mg_TrainingParameter:$settings);
   let hasCustomAssemblyFormat = 1;

@@ -201,6 +201,9 @@ void TrainingAttr::print(AsmPrinter &printer) const {
 }
 
 LogicalResult TrainingAttr::verify(function_ref<InFlightDiagnostic()> emitError, TrainingSettings settings) {
+  if (settings.rowsFactor != 0 && !(settings.rowsFactor >= 1))
+    return emitError() << kTrainingAttr << ": moe_rows_factor = " << settings.rowsFactor
+                       << "; expected 0, or at least 1: the mean of rows (training_c2)";
   if (settings.gradientType == plan::DType::f32 || settings.gradientType == settings.dtype)
     return success();
   return emitError() << kTrainingAttr << ": dtype = " << plan::nameOf(settings.dtype)

@@ -95,7 +95,7 @@ static void checkCapacity(const ModelDescription &model, const Layout &layout, P
     problems.add("{}: the model has no experts", given(&LayoutOptions::rowsFactor, layout.rowsFactor));
     problems.hint("expected none for family {}", model.family);
   } else if (layout.rowsFactor > 0 && layout.rowsFactor < 1) {
-    problems.add("{}: is less than the mean rows of experts, with which every step would end",
+    problems.add("{}: is less than the mean rows of experts, with which steps would end",
                  given(&LayoutOptions::rowsFactor, layout.rowsFactor));
     problems.hint("possible: {} 2, or 0 for all rows that may come", flagOf(&LayoutOptions::rowsFactor));
   }

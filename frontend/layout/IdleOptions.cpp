@@ -29,6 +29,8 @@ std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &l
   add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp, "tp is 1, so no rank has a part of the sequence");
   add(asked.zero.value_or(0) > 0 && oneReplica, &LayoutOptions::zero,
       "dp * cp is 1, so there are no replicas to share the optimizer's state");
+  add(layout.rowsFactor > 0 && layout.ep == 1, &LayoutOptions::rowsFactor,
+      "ep is 1, so each rank has all experts, and all rows of its tokens");
   add(asked.overlapGradReduce.value_or(false) && oneReplica, &LayoutOptions::overlapGradReduce,
       "dp * cp is 1, so no gradient is reduced over replicas");
   add(asked.overlapGradReduce.value_or(false) && !oneReplica && layout.zero > 1 && !hasUnits,

@@ -1,6 +1,7 @@
 #include "runtime/exec/ExecutionPlace.h"
 
-#include <algorithm>
+#include "runtime/exec/Labels.h"
+
 #include <fmt/format.h>
 
 namespace mgc {
@@ -11,11 +12,8 @@ std::string toString(const ExecutionPlace &place) {
     text += fmt::format(", microbatch {}", place.microbatch);
   if (!place.chunk.empty())
     text += fmt::format(", {}", place.chunk);
-  if (!place.instruction.empty()) {
-    const size_t program = std::min(place.instruction.find('/'), place.instruction.size());
-    const std::string instance = place.instance < 0 ? "" : fmt::format("[{}]", place.instance);
-    text += fmt::format(", {}{}{}", place.instruction.substr(0, program), instance, place.instruction.substr(program));
-  }
+  if (!place.instruction.empty())
+    text += ", " + labelOf(place.instruction, place.layer, place.isOfSeveralLayers);
   return text;
 }
 

@@ -12,10 +12,11 @@ struct ExecutionPlace {
   int64_t step = 0;                    // training step
   int64_t microbatch = -1;             // -1: none
   std::string_view chunk, instruction; // empty: between chunks, between instructions
-  int64_t instance = -1;               // the layer of the instruction; -1: its chunk has but one
+  int64_t layer = 0;                   // the instruction's
+  bool isOfSeveralLayers = false;      // its program is
 };
 
-// "rank 3 (stage 1), step 5, microbatch 2, forward.0, layer.fwd[7]/attn.q": in layer 7
+// "rank 3 (stage 1), step 5, microbatch 2, forward.0, layer.7.forward/attn.q", as labelOf names instructions
 std::string toString(const ExecutionPlace &place);
 
 } // namespace mgc

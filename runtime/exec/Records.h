@@ -25,13 +25,13 @@ struct InstructionRecord {
   int64_t coordinate = 0, coordinates = 1;    // along plan::placementOf: which, of how many
   GroupId group = -1;                         // for a communication
   int64_t layer = 0;                          // the block instance it belongs to
+  bool isOfSeveralLayers = false;             // its program is
 };
 
 struct ChunkRecord {
   const plan::Chunk *chunk = nullptr;
   std::string name; // name of the chunk, for errors
   std::vector<InstructionRecord> instructions;
-  bool hasLayers = false;          // some call is of another instance of a block than the first
   std::vector<int64_t> callBegins; // in instructions, of each call and behind the last
   std::vector<OperandRecord> operands;
   std::vector<int64_t> scalars;

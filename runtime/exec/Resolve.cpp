@@ -1,6 +1,8 @@
 // See Resolve.h.
 #include "runtime/exec/Resolve.h"
 
+#include "runtime/exec/Labels.h"
+
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 
@@ -14,7 +16,8 @@ namespace {
 class PlanResolver {
 public:
   PlanResolver(const plan::Plan &plan, uint64_t seed, Communicator &communicator)
-      : plan_(plan), seed_(seed), rank_(communicator.rank()), communicator_(communicator) {}
+      : plan_(plan), seed_(seed), rank_(communicator.rank()), communicator_(communicator),
+        ofSeveralLayers_(programsOfSeveralLayers(plan)) {}
   Result<RankRecord> resolve();
 
 private:
@@ -31,6 +34,7 @@ private:
   const uint64_t seed_;
   const int64_t rank_;
   Communicator &communicator_;
+  const std::set<int64_t> ofSeveralLayers_;                            // programs
   std::map<std::pair<std::vector<int64_t>, int64_t>, GroupId> groups_; // by ranks and color
 };
 
@@ -64,7 +68,6 @@ Result<ChunkRecord> PlanResolver::resolveChunk(const plan::Chunk &chunk) {
   record.name = chunk.name();
   for (const plan::Call &call : plan::expandedCalls(chunk)) {
     record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));
-    record.hasLayers |= call.instance > 0;
     MGC_TRY(addCall(call, record).at(fmt::format("chunk {}", record.name)));
   }
   record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));
@@ -87,6 +90,7 @@ Status PlanResolver::addInstruction(const plan::Instruction &instruction, int64_
   InstructionRecord record;
   record.instruction = &instruction;
   record.layer = call.instance;
+  record.isOfSeveralLayers = ofSeveralLayers_.contains(call.program);
   record.firstOperand = static_cast<int64_t>(to.operands.size());
   record.operandCount = static_cast<int64_t>(instruction.operands.size());
   addOperands(instruction, iteration, call, to);

@@ -71,7 +71,7 @@ public:
   ExecutionPlace placeAt(int64_t step, const Marks &marks) const;
   static void stand(ExecutionPlace &place, const ChunkRecord &chunk, int64_t instruction) {
     const InstructionRecord &at = chunk.instructions[static_cast<size_t>(instruction)];
-    place.instruction = at.instruction->label, place.instance = chunk.hasLayers ? at.layer : -1;
+    place.instruction = at.instruction->label, place.layer = at.layer, place.isOfSeveralLayers = at.isOfSeveralLayers;
   }
 
 private:

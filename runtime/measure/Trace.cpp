@@ -6,6 +6,7 @@
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/File.h"
+#include "runtime/exec/Labels.h"
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,22 +21,10 @@ using StepKind = plan::ExpandedStep::Kind;
 
 constexpr int kProcess = 1;
 
-// Names of the programs that some call runs for another layer than the first.
-std::set<std::string, std::less<>> programsOfSeveralLayers(const plan::Plan &plan) {
-  std::set<std::string, std::less<>> names;
-  for (const plan::StagePlan &stage : plan.stages)
-    for (const plan::Chunk &chunk : stage.chunks)
-      for (const plan::Call &call : chunk.calls)
-        if (call.instance > 0)
-          names.insert(plan.programs[call.program].name);
-  return names;
-}
-
 class TraceWriter {
 public:
   TraceWriter(const plan::Plan &plan, const Recording &recording, AtomicFile &file)
-      : plan_(plan), works_(worksOf(plan)), recording_(recording), file_(file),
-        repeated_(programsOfSeveralLayers(plan)) {}
+      : plan_(plan), works_(worksOf(plan)), recording_(recording), file_(file) {}
   Status write();
 
 private:
@@ -45,7 +34,6 @@ private:
   Status writeArrow(const Recording::Rank &rank, const Timeline::Record &record);
   Json argumentsOf(const Recording::Rank &rank, const Timeline::Record &record) const;
   std::string nameOf(const Recording::Rank &rank, const Timeline::Record &record) const;
-  std::string labelOf(const InstructionRecord &instruction) const;
   double microseconds(int64_t nanoseconds) const { return double(nanoseconds - start_) / 1000; }
 
   const plan::Plan &plan_;
@@ -54,8 +42,7 @@ private:
   AtomicFile &file_;
   int64_t start_ = 0, rank_ = 0; // start_: of the first span; rank_: the rank being written
   bool isFirst_ = true;
-  const std::set<std::string, std::less<>> repeated_; // names of programs
-  std::vector<int64_t> numbers_;                      // by schedule step of the rank: see numberTransfers
+  std::vector<int64_t> numbers_; // by schedule step of the rank: see numberTransfers
 };
 
 // Transfers between two ranks match in the order of their lists: which send to its peer, or receive from it, a step is.
@@ -94,18 +81,6 @@ std::string_view categoryOf(const Recording::Rank &rank, const Timeline::Record 
   return "wait";
 }
 
-// "layer.forward/einsum h.{}.w" of layer 3: "layer.3.forward/einsum h.3.w".
-std::string TraceWriter::labelOf(const InstructionRecord &instruction) const {
-  std::string label = instruction.instruction->label;
-  const std::string layer = std::to_string(instruction.layer);
-  for (size_t at = label.find("{}"); at != label.npos; at = label.find("{}", at))
-    label.replace(at, 2, layer);
-  const std::string_view program = std::string_view(label).substr(0, label.find('/'));
-  if (const size_t dot = program.find('.'); dot != program.npos && repeated_.contains(program))
-    label.insert(dot, "." + layer);
-  return label;
-}
-
 std::string TraceWriter::nameOf(const Recording::Rank &rank, const Timeline::Record &record) const {
   const plan::ExpandedStep *step = stepOf(rank, record);
   const bool sends = step && step->kind == StepKind::send;
@@ -114,8 +89,10 @@ std::string TraceWriter::nameOf(const Recording::Rank &rank, const Timeline::Rec
     return fmt::format("step {}", record.step);
   case Timeline::Kind::chunk:
     return rank.record->chunks[step->chunk].name;
-  case Timeline::Kind::instruction:
-    return labelOf(*instructionOf(rank, record));
+  case Timeline::Kind::instruction: {
+    const InstructionRecord &at = *instructionOf(rank, record);
+    return labelOf(at.instruction->label, at.layer, at.isOfSeveralLayers);
+  }
   case Timeline::Kind::transfer:
     return sends ? "send" : "recv";
   case Timeline::Kind::arrival:
@@ -138,7 +115,7 @@ Json TraceWriter::argumentsOf(const Recording::Rank &rank, const Timeline::Recor
   }
   const InstructionRecord *instruction = instructionOf(rank, record);
   if (instruction && record.kind == Timeline::Kind::wait)
-    arguments["in"] = labelOf(*instruction);
+    arguments["in"] = labelOf(instruction->instruction->label, instruction->layer, instruction->isOfSeveralLayers);
   else if (instruction) {
     arguments["chunk"] = rank.record->chunks[step->chunk].name;
     arguments["layer"] = instruction->layer;

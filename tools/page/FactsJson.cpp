@@ -57,7 +57,7 @@ Json jsonOf(const StageFacts &stage, const StageTime &time) {
           {"bytes", stage.bytes},
           {"least_bytes", stage.leastBytes},
           {"host_bytes", stage.hostBytes},
-          {"expert_rows_spare_bytes", stage.roomBeyondMean},
+          {"room_beyond_mean_bytes", stage.roomBeyondMean},
           {"memory", memory},
           {"parameters", stage.parameters},
           {"flops", stage.flops},

@@ -71,10 +71,9 @@ TEST(LayoutBalance, Capacity) {
   EXPECT_EQ(layout(tinyDecoder("mixtral"), {.capacityFactor = 1.25, .dropPolicy = "position"}).dropPolicy, "position");
   EXPECT_EQ(layout(tinyDecoder("mixtral"), {.rowsFactor = 1.5}).rowsFactor, 1.5);
   EXPECT_EQ(layout(tinyDecoder("mixtral"), {}).rowsFactor, 0);
-  EXPECT_EQ(
-      firstOf(tinyDecoder("mixtral"), {.rowsFactor = 0.9}),
-      "config.json: --moe-rows-factor 0.9: is less than the mean rows of experts, with which every step would end\n"
-      "  possible: --moe-rows-factor 2, or 0 for all rows that may come");
+  EXPECT_EQ(firstOf(tinyDecoder("mixtral"), {.rowsFactor = 0.9}),
+            "config.json: --moe-rows-factor 0.9: is less than the mean rows of experts, with which steps would end\n"
+            "  possible: --moe-rows-factor 2, or 0 for all rows that may come");
   EXPECT_EQ(firstOf(tinyGpt2(), {.rowsFactor = 2}), "config.json: --moe-rows-factor 2: the model has no experts\n"
                                                     "  expected none for family gpt2");
   EXPECT_EQ(firstOf(tinyGpt2(), {.capacityFactor = 1}),

@@ -35,6 +35,9 @@ module attributes {mg.training = #mg.training<dtype = f16>} {}
 // expected-error@+1 {{mg.training: dtype = f32, gradient_dtype = bf16; expected gradients of that type or f32 (training_c1)}}
 module attributes {mg.training = #mg.training<gradient_dtype = bf16>} {}
 
+// expected-error@+1 {{mg.training: moe_rows_factor = 5.000000e-01; expected 0, or at least 1: the mean of rows (training_c2)}}
+module attributes {mg.training = #mg.training<moe_rows_factor = 0.5>} {}
+
 // expected-error@+1 {{mg.training: objective = "wild"; expected one of "causal", "masked"}}
 module attributes {mg.training = #mg.training<objective = "wild">} {}
 
