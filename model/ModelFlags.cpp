@@ -1,9 +1,13 @@
 // See ModelFlags.h.
 #include "model/ModelFlags.h"
 
+#include "model/LayerPattern.h"
+#include "model/ModelFlagRows.h"
+#include "runtime/base/NumberText.h"
 #include "runtime/base/Problems.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fmt/ranges.h>
 
@@ -31,7 +35,7 @@ const BlockDescription *layerOf(const ModelDescription &model, bool hasExperts) 
   return kind == model.kinds.end() ? nullptr : &kind->block;
 }
 
-constexpr std::string_view kNone = "none";
+bool isGelu(Activation activation) { return activation == Activation::geluErf || activation == Activation::geluTanh; }
 
 // Experts have the width of Megatron-LM's --ffn-hidden-size where no other is given, as in families with one key for
 // both; a width that no layer has is not read: any is right.
@@ -40,6 +44,13 @@ std::string ffnOf(const ModelDescription &model, bool ofExperts) {
   if (!layer && model.names.ffn == model.names.expertFfn)
     layer = layerOf(model, !ofExperts);
   return layer ? text(layer->mlp.ffn) : "";
+}
+
+std::vector<bool> expertLayersOf(const ModelDescription &model) {
+  std::vector<bool> layers;
+  for (const int64_t kind : model.layers)
+    layers.push_back(model.kinds[kind].hasExperts());
+  return layers;
 }
 
 // Facts of experts, of the first layer that has them.
@@ -59,6 +70,14 @@ std::vector<ModelFlag> expertFlags() {
   };
   return {
       {"--num-experts", &KeyNames::experts, of([](const Experts &e) { return e.count; })},
+      {.flag = "--moe-layer-freq",
+       .where = "first_k_dense_replace",
+       .valueOf = [](const Model &m) { return m.hasExperts() ? patternOf(expertLayersOf(m)) : ""; },
+       .isSame =
+           [](const Model &m, std::string_view given) {
+             const Result<std::vector<bool>> asked = layersWithExperts(given, m.layerCount());
+             return asked.isOk() && *asked == expertLayersOf(m);
+           }},
       {"--moe-ffn-hidden-size", &KeyNames::expertFfn, [](const Model &m) { return ffnOf(m, true); }},
       {"--moe-router-topk", "num_experts_per_tok", of([](const Experts &e) { return e.chosen; })},
       {"--moe-router-score-function", "model_type", // applied to logits: the softmax of the chosen ones
@@ -90,15 +109,20 @@ std::vector<ModelFlag> latentFlags() {
        true},
       {"--q-lora-rank", "q_lora_rank", of([](const Attention &a) { return a.latent->queryRank; })},
       {"--kv-lora-rank", "kv_lora_rank", of([](const Attention &a) { return a.latent->keyRank; })},
-      {"--qk-head-dim", "qk_nope_head_dim", of([](const Attention &a) { return a.headDim - a.latent->rotaryDim; })},
-      {"--qk-pos-emb-head-dim", "qk_rope_head_dim", of([](const Attention &a) { return a.latent->rotaryDim; })},
+      {.flag = "--qk-head-dim",
+       .where = "qk_nope_head_dim",
+       .valueOf = of([](const Attention &a) { return a.headDim - a.latent->rotaryDim; }),
+       .aliases = {"--qk-nope-head-dim"}},
+      {.flag = "--qk-pos-emb-head-dim",
+       .where = "qk_rope_head_dim",
+       .valueOf = of([](const Attention &a) { return a.latent->rotaryDim; }),
+       .aliases = {"--qk-rope-head-dim"}},
       {"--v-head-dim", "v_head_dim", of([](const Attention &a) { return a.latent->valueDim; })},
   };
 }
 
 std::vector<ModelFlag> decoderFlags() {
   using Model = ModelDescription;
-  const auto rope = [](const Model &m) { return attentionOf(m).rope; };
   const auto hiddenDropout = [](const Model &m) { // one number in Megatron-LM
     const BlockDescription &block = blockOf(m);
     std::vector<double> all = {block.attentionBranch.dropout, block.mlpBranch.dropout, m.embedding.dropout};
@@ -113,44 +137,47 @@ std::vector<ModelFlag> decoderFlags() {
        [](const Model &m) { return m.encoder ? text(m.layerCount()) : std::string(kNone); }},
       {"--hidden-size", &KeyNames::hidden, [](const Model &m) { return text(m.hidden); }},
       {"--num-attention-heads", &KeyNames::heads, [](const Model &m) { return text(attentionOf(m).heads); }},
-      {"--num-query-groups", &KeyNames::groups, [](const Model &m) { return text(attentionOf(m).groups); }},
+      {.flag = "--num-query-groups",
+       .where = &KeyNames::groups,
+       .valueOf = [](const Model &m) { return text(attentionOf(m).groups); },
+       .aliases = {"--num-key-value-heads"}},
       {"--group-query-attention", &KeyNames::groups, // --num-query-groups says how many; as many as heads too
        [](const Model &) { return text(true); }, true},
-      {"--kv-channels", &KeyNames::headDim, [](const Model &m) { return text(attentionOf(m).headDim); }},
+      {"--kv-channels", &KeyNames::headDim, // latent attention has other flags for the sizes of its heads
+       [](const Model &m) { return attentionOf(m).latent ? "" : text(attentionOf(m).headDim); }},
       {"--ffn-hidden-size", &KeyNames::ffn, [](const Model &m) { return ffnOf(m, false); }},
-      {"--max-position-embeddings", &KeyNames::positions, [](const Model &m) { return text(m.maxPositions); }},
       {"--vocab-size", "vocab_size", [](const Model &m) { return text(m.vocabulary); }},
       {"--norm-epsilon", &KeyNames::normEpsilon, [](const Model &m) { return text(normOf(m).epsilon); }},
       {"--normalization", "model_type",
        [](const Model &m) { return std::string(normOf(m).kind == NormKind::rms ? "RMSNorm" : "LayerNorm"); }},
-      {"--position-embedding-type", "model_type",
-       [](const Model &m) {
-         const AttentionDescription &attention = attentionOf(m);
-         const char *none = attention.rope ? "rope" : attention.relativeBias ? "relative" : "none";
-         return std::string(m.embedding.learnedPositions ? "learned_absolute" : none);
-       }},
-      {"--use-rotary-position-embeddings", "model_type", [=](const Model &m) { return text(rope(m).has_value()); },
-       true},
-      {"--rotary-base", "rope_theta", [=](const Model &m) { return rope(m) ? text(rope(m)->theta) : "none"; }},
-      {"--rotary-percent", "partial_rotary_factor",
-       [=](const Model &m) {
-         const AttentionDescription &attention = attentionOf(m);
-         const int64_t size = attention.latent ? attention.latent->rotaryDim : attention.headDim;
-         return rope(m) ? text(double(rope(m)->dim) / double(size)) : std::string(kNone);
-       }},
       {"--untie-embeddings-and-output-weights", "tie_word_embeddings",
        [](const Model &m) { return text(!m.head.tied); }, true},
       {"--swiglu", &KeyNames::activation,
        [](const Model &m) { return text(blockOf(m).mlp.gated && blockOf(m).mlp.activation == Activation::silu); },
        true},
+      {"--quick-geglu", "model_type",
+       [](const Model &m) { return text(blockOf(m).mlp.gated && blockOf(m).mlp.activation == Activation::geluQuick); },
+       true},
+      {"--glu-linear-offset", "model_type", [](const Model &m) { return text(blockOf(m).mlp.upPlusOne ? 1 : 0); }},
+      {"--activation-func-clamp-value", "swiglu_limit",
+       [](const Model &m) { return blockOf(m).mlp.limit > 0 ? text(blockOf(m).mlp.limit) : std::string(kNone); }},
       {"--openai-gelu", &KeyNames::activation,
        [](const Model &m) { return text(blockOf(m).mlp.activation == Activation::geluTanh); }, true},
       {"--squared-relu", &KeyNames::activation,
        [](const Model &m) { return text(blockOf(m).mlp.activation == Activation::relu2); }, true},
+      {"--no-bias-gelu-fusion", &KeyNames::activation, // with biases Megatron-LM's fused kernel is that of tanh
+       [](const Model &m) {
+         const Mlp &mlp = blockOf(m).mlp;
+         return !isGelu(mlp.activation) || mlp.gated || !mlp.bias ? "" : text(mlp.activation == Activation::geluErf);
+       },
+       true},
+      {"--apply-layernorm-1p", "model_type", [](const Model &m) { return text(normOf(m).offset == 1); }, true},
+      {"--embed-layernorm", "model_type", [](const Model &m) { return text(m.embedding.norm.has_value()); }, true},
       {"--add-qkv-bias", "attention_bias", [](const Model &m) { return text(attentionOf(m).qkvBias); }, true},
       {"--disable-bias-linear", "mlp_bias",
        [](const Model &m) { return text(!blockOf(m).mlp.bias && !attentionOf(m).outBias); }, true},
-      {"--qk-layernorm", "model_type", [](const Model &m) { return text(attentionOf(m).qkNorm.has_value()); }, true},
+      {"--qk-layernorm", "model_type", // the norms of latent attention are those of its latents
+       [](const Model &m) { return text(attentionOf(m).qkNorm || attentionOf(m).latent); }, true},
       {"--hidden-dropout", &KeyNames::hiddenDropout, hiddenDropout},
       {"--attention-dropout", &KeyNames::attentionDropout, [](const Model &m) { return text(attentionOf(m).dropout); }},
       {"--init-method-std", "initializer_range", [](const Model &m) { return text(m.initializerRange); }},
@@ -159,19 +186,24 @@ std::vector<ModelFlag> decoderFlags() {
 
 std::vector<ModelFlag> makeFlags() {
   std::vector<ModelFlag> flags = decoderFlags();
-  for (const auto &more : {expertFlags(), latentFlags()})
+  for (const auto &more : {positionFlags(), expertFlags(), latentFlags()})
     flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
 
-// "1e-5" and "0.00001" are one number.
+std::optional<double> numberIn(std::string_view given) {
+  const std::string text = plainNumber(given);
+  double value = 0;
+  const char *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+}
+
+// "1e-5" and "0.00001" are one number; projects that began with Megatron-LM write words in small letters.
 bool areEqual(std::string_view a, std::string_view b) {
-  double x = 0, y = 0;
-  const auto isNumber = [](std::string_view text, double &value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
-  };
-  return isNumber(a, x) && isNumber(b, y) ? x == y : a == b;
+  const std::optional<double> x = numberIn(a), y = numberIn(b);
+  const auto small = [](unsigned char c) { return std::tolower(c); };
+  return x && y ? *x == *y : std::ranges::equal(a, b, {}, small, small);
 }
 
 } // namespace
@@ -187,7 +219,9 @@ std::string ModelFlag::key(const KeyNames &names) const {
 }
 
 const ModelFlag *findModelFlag(std::string_view flag) {
-  const auto found = std::ranges::find(modelFlags(), flag, &ModelFlag::flag);
+  const auto found = std::ranges::find_if(modelFlags(), [&](const ModelFlag &row) {
+    return row.flag == flag || std::ranges::find(row.aliases, flag) != row.aliases.end();
+  });
   return found == modelFlags().end() ? nullptr : &*found;
 }
 
@@ -196,7 +230,7 @@ Status verifyModelFlags(const ModelDescription &model, const std::vector<GivenMo
   for (const GivenModelFlag &one : given) {
     const ModelFlag &fact = *findModelFlag(one.flag);
     const std::string found = fact.valueOf(model);
-    if (found.empty() || areEqual(one.value, found))
+    if (found.empty() || (fact.isSame ? fact.isSame(model, one.value) : areEqual(one.value, found)))
       continue;
     const std::string key = fact.key(model.names);
     const bool isInFile = model.text.find('"' + key + '"') != std::string::npos; // else it follows from others

@@ -13,8 +13,11 @@ struct ModelFlag {
   std::string flag;                                          // "--num-layers"
   std::variant<const char *, std::string KeyNames::*> where; // its key in config.json
   std::function<std::string(const ModelDescription &)>
-      valueOf;           // as Megatron-LM spells it; of a switch "true"; empty: any value is right
-  bool isSwitch = false; // a flag without a value
+      valueOf;                           // as Megatron-LM spells it; of a switch "true"; empty: any value is right
+  bool isSwitch = false;                 // a flag without a value
+  std::vector<std::string> aliases = {}; // names in projects that began with Megatron-LM
+  // Whether a value means what the model has; none: where it is the same text or number.
+  std::function<bool(const ModelDescription &, std::string_view given)> isSame = {};
   std::string key(const KeyNames &names = {}) const;
 };
 const std::vector<ModelFlag> &modelFlags();

@@ -67,17 +67,17 @@ void addPreprocess(CLI::App &app, PreprocessFlags &flags) {
                             ->check(CLI::ExistingFile)
                             ->needs(vocabulary);
   vocabulary->needs(merges)->excludes(model);
-  app.add_option("--vocab-size", options.tokenizer.vocabularySize, "Of NullTokenizer")->check(wholeNumber(1));
+  app.add_option("--vocab-size", options.tokenizer.vocabularySize, "Of NullTokenizer")->transform(wholeNumber(1));
   app.add_flag("--append-eod", options.appendsEnd, "Put the tokenizer's end token behind each document");
   app.add_option("--eod-token", options.endToken, "That token, where the tokenizer does not say it")
       ->needs("--append-eod");
   app.add_flag("--tokenizer-hf-no-include-special-tokens", flags.omitsSpecial,
                "Without the tokens that the tokenizer puts around each text");
   app.add_flag("--split-sentences", options.splitsSentences, "Each sentence is a sequence (PREFIX_KEY_sentence)");
-  app.add_option("--workers", options.workers, "Threads; else one for each core")->check(wholeNumber(1, 4096));
+  app.add_option("--workers", options.workers, "Threads; else one for each core")->transform(wholeNumber(1, 4096));
   app.add_option("--partitions", options.partitions,
                  "Order of Megatron-LM's --partitions: line i in part i modulo this, one part behind the other")
-      ->check(wholeNumber(1, 1 << 20));
+      ->transform(wholeNumber(1, 1 << 20));
   app.add_flag("--keep-sequential-samples", flags.keepsOrder, "With --partitions: the lines keep their order");
   app.add_flag("--restart", options.restarts, "Begin anew, instead of going on where a run was ended");
 }
@@ -219,8 +219,8 @@ void addShow(CLI::App &app, ShowFlags &flags) {
       ->required()
       ->check(notEmpty());
   addTokenizer(app, options.reading.tokenizerFiles)->required();
-  app.add_option("--count", options.samples, "Samples")->check(wholeNumber(1));
-  app.add_option("--seq", options.length, "Tokens of a sequence")->check(wholeNumber(1, 1 << 24));
+  app.add_option("--count", options.samples, "Samples")->transform(wholeNumber(1));
+  app.add_option("--seq", options.length, "Tokens of a sequence")->transform(wholeNumber(1, 1 << 24));
   app.add_option("--seed", options.seed, "Of the order of samples, as mgrun's");
   app.add_flag("--packed", options.isPacked, "As a plan of packed documents (--reset-position-ids) takes them");
   app.add_option("--chat-template", chats.templateFile, "As mgrun's")->check(CLI::ExistingFile);

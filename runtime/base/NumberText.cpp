@@ -27,4 +27,17 @@ std::string secondsText(double seconds) {
   return seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds) : fmt::format("{:.2f} us", 1e6 * seconds);
 }
 
+std::string plainNumber(std::string_view text) {
+  const auto isDigit = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool isBetweenDigits = text[i] == '_' && i > 0 && isDigit(i - 1) && isDigit(i + 1);
+    if (!isBetweenDigits && !isDigit(i) && std::string_view("+-.eE").find(text[i]) == text.npos)
+      return std::string(text);
+    if (!isBetweenDigits)
+      plain += text[i];
+  }
+  return plain;
+}
+
 } // namespace mgc

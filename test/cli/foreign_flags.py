@@ -162,6 +162,55 @@ class ForeignFlags(unittest.TestCase):
         done = run("mgc", "explain", "nowhere", "--tp", 2, code=2)
         self.assertIn("not expected: --tp 2\n  --tp belongs to mgc compile\n", done.stderr)
 
+    def test_the_gather_of_the_distributed_optimizer(self):
+        ahead = ["--dp", 2, "--overlap-param-gather"]
+        done = compile_llama(*ahead, "--use-distributed-optimizer", "--overlap-grad-reduce", code=0)
+        self.assertNotIn("does nothing", done.stderr)
+        self.assertIn("--overlap-param-gather does nothing here: without --zero every rank has whole values",
+                      compile_llama(*ahead, "--overlap-grad-reduce", code=0).stderr)
+        self.assertIn("--overlap-param-gather with --zero 1 without --overlap-grad-reduce: values are gathered in the parts",
+                      compile_llama(*ahead, "--use-distributed-optimizer", code=1).stderr)
+
+    def test_flags_that_change_no_result_stop_no_line(self):
+        done = compile_llama(
+            "--tp-comm-overlap", "--tp-comm-overlap-cfg", "file.yaml", "--disable-tp-comm-split-ag", "--cuda-graph-scope", "full",
+            "--use-sharp", "--ckpt-format", "torch_dist", "--wandb-project", "p", "--log-params-norm", "--tensorboard-queue-size", 5,
+            "--data-impl", "mmap", "--DDP-impl", "local", "--extra-vocab-size", 7, "--no-scaled-init", "--loss-scale", "1.0",
+            "--exp-avg-dtype", "fp32", "--moe-router-dtype", "fp32", "--apply-query-key-layer-scaling", "--pp-partition-method",
+            "type:transformer", "--use-te", "--train-mode", "pretrain", code=0)
+        for flag in ("--tp-comm-overlap", "--moe-router-dtype", "--DDP-impl"):
+            self.assertIn(f"mgc: {flag}: ", done.stderr)
+        for flag, value in (("--moe-router-dtype", "fp64"), ("--data-impl", "lazy"), ("--exp-avg-dtype", "bf16"), ("--loss-scale", 8)):
+            with self.subTest(flag=flag):
+                self.assertIn(f"{flag}: ", compile_llama(flag, value, code=2).stderr)
+
+    def test_facts_that_a_model_has_otherwise_or_not(self):
+        done = compile_llama("--max-position-embeddings", 4096, "--rope-type", "rope", "--softmax-type", "vanilla", "--mscale", "1.0",
+                             "--moe-layer-freq", 1, "--normalization", "rmsnorm", "--num-key-value-heads", 2, "--hidden-size", "3_2", code=0)
+        self.assertEqual([line for line in done.stderr.splitlines() if line.startswith("mgc: ")], [])
+        done = compile_llama("--window-size", "127,0", "--softmax-type", "learnable", "--rope-type", "yarn", code=1)
+        for text in ("--window-size 127,0: the model has -1,-1", "--softmax-type learnable: the model has vanilla",
+                     "--rope-type yarn: the model has rope"):
+            self.assertIn(text, done.stderr)
+        latent = run("mgc", "compile", GOLDEN / "deepseek_v3/config.json", "--multi-latent-attention", "--qk-layernorm", "--kv-channels", 128,
+                     "--moe-layer-freq", "[0]*1+[1]*3", "--compile-to", "import", code=0)
+        self.assertEqual([line for line in latent.stderr.splitlines() if line.startswith("mgc: ")], [])
+
+    def test_numbers_with_underscores(self):
+        self.assertIn("--gbs      1000 ", compile_llama("--seq-length", "3_2", "--global-batch-size", "1_000", code=0).stderr)
+        self.assertIn("found '1__0'", compile_llama("--seq-length", "1__0", code=2).stderr)
+        self.assertIn("nowhere: has no plan.json", run("mgrun", "nowhere", "--mock-data", "--train-iters", "1_000", "--lr", "1_0.5").stderr)
+        self.assertIn("found '_1'", run("mgrun", "nowhere", "--mock-data", "--train-iters", "_1", code=2).stderr)
+
+    def test_projects_that_began_with_megatron(self):
+        for flag, answer in (("--zero-stage", "mgc compile --zero"), ("--train-tokens", "mgrun PLAN --train-samples"),
+                             ("--deepspeed", "mgc compile --dp"), ("--patch-tokenizer-type", "HuggingFaceTokenizer"),
+                             ("--train-weighted-split-paths-path", "--train-data-path"), ("--ext-iterations", "mgrun PLAN --load"),
+                             ("--activations-checkpoint-method", "--recompute-granularity full --recompute-method")):
+            with self.subTest(flag=flag):
+                self.assertIn(f"{flag}: ", compile_llama(flag, "1", code=2).stderr)
+                self.assertIn(answer, compile_llama(flag, "1").stderr)
+
     def test_what_mgc_takes_has_no_answer(self):
         answered = {flag.split()[0] for rows in FRAMEWORKS.values() for row in rows for flag in row.get("flags", [])}
         self.assertGreater(len(answered), 300)

@@ -77,3 +77,94 @@ TEST(ModelFlags, WidthsOfExperts) {
   EXPECT_TRUE(verifyModelFlags(qwen, {{"--ffn-hidden-size", "1"}, {"--moe-ffn-hidden-size", "12"}}).isOk());
   EXPECT_FALSE(verifyModelFlags(qwen, {{"--moe-ffn-hidden-size", "80"}}).isOk());
 }
+
+namespace {
+
+void expectSame(const ModelDescription &model, const std::vector<GivenModelFlag> &given) {
+  const Status same = verifyModelFlags(model, given);
+  EXPECT_TRUE(same.isOk()) << same.message();
+}
+void expectOther(const ModelDescription &model, const std::vector<GivenModelFlag> &given) {
+  for (const GivenModelFlag &one : given)
+    EXPECT_FALSE(verifyModelFlags(model, {one}).isOk()) << one.flag << " " << one.value;
+}
+
+} // namespace
+
+// Latent attention has sizes of heads of its own, and norms of its latents.
+TEST(ModelFlags, OfLatentAttention) {
+  const ModelDescription deepseek = model(tinyDecoder("deepseek_v3"));
+  expectSame(deepseek, {{"--qk-layernorm", "true"},
+                        {"--kv-channels", "128"},
+                        {"--qk-nope-head-dim", "12"},
+                        {"--qk-rope-head-dim", "4"},
+                        {"--rope-type", "rope"},
+                        {"--use-rope-scaling", "true"},
+                        {"--rotary-scaling-factor", "1"},
+                        {"--mscale", "1.0"},
+                        {"--mscale-all-dim", "1.0"}});
+  expectOther(deepseek, {{"--rope-type", "yarn"}, {"--qk-nope-head-dim", "8"}});
+  json scaled = tinyDecoder("deepseek_v3");
+  scaled["rope_scaling"] = {{"type", "yarn"},
+                            {"factor", 40},
+                            {"original_max_position_embeddings", 32},
+                            {"mscale", 0.707},
+                            {"mscale_all_dim", 1.0}};
+  scaled["max_position_embeddings"] = 64;
+  const ModelDescription yarn = model(scaled);
+  expectSame(yarn, {{"--rope-type", "yarn"},
+                    {"--rotary-scaling-factor", "40"},
+                    {"--original-max-position-embeddings", "32"},
+                    {"--mscale", "0.707"},
+                    {"--mscale-all-dim", "1"}});
+  expectOther(
+      yarn,
+      {{"--rope-type", "rope"}, {"--mscale", "1"}, {"--mscale-all-dim", "0.707"}, {"--rotary-scaling-factor", "1"}});
+}
+
+// A number of positions is the size of a table, which rotary positions do without.
+TEST(ModelFlags, PositionsCountWhereTheyAreLearned) {
+  expectSame(model(tinyDecoder("llama")), {{"--max-position-embeddings", "4096"}, {"--rotary-interleaved", "false"}});
+  expectOther(model(tinyGpt2()), {{"--max-position-embeddings", "4096"}});
+  expectSame(model(tinyGpt2()), {{"--rotary-base", "1000000"}, {"--rotary-percent", "0.5"}});
+}
+
+TEST(ModelFlags, NumbersAndWordsAreReadAsPythonAndForksReadThem) {
+  expectSame(model(tinyDecoder("llama")),
+             {{"--normalization", "rmsnorm"}, {"--hidden-size", "3_2"}, {"--num-key-value-heads", "2"}});
+  expectOther(model(tinyDecoder("llama")),
+              {{"--hidden-size", "3_"}, {"--hidden-size", "_32"}, {"--normalization", "layernorm"}});
+}
+
+TEST(ModelFlags, LayersWithExperts) {
+  const ModelDescription mixtral = model(tinyDecoder("mixtral")), deepseek = model(tinyDecoder("deepseek_v3"));
+  const std::string layers = std::to_string(mixtral.layerCount()), later = std::to_string(deepseek.layerCount() - 1);
+  expectSame(mixtral, {{"--moe-layer-freq", "1"}, {"--moe-layer-freq", "[1]*" + layers}});
+  expectOther(
+      mixtral,
+      {{"--moe-layer-freq", "2"}, {"--moe-layer-freq", "[0]*" + layers}, {"--moe-layer-freq", "[1]*99999999999"}});
+  expectSame(deepseek, {{"--moe-layer-freq", "([0]*1 + [1]*" + later + ")"}});
+  expectOther(
+      deepseek,
+      {{"--moe-layer-freq", "1"}, {"--moe-layer-freq", "[0]*1+[1]*"}, {"--moe-layer-freq", std::string(99, '(')}});
+  expectSame(model(tinyDecoder("llama")), {{"--moe-layer-freq", "1"}});
+}
+
+TEST(ModelFlags, WindowsAndSinks) {
+  json config = tinyDecoder("gpt_oss");
+  config["sliding_window"] = 128;
+  const ModelDescription oss = model(config), llama = model(tinyDecoder("llama"));
+  expectSame(oss, {{"--window-size", "127,0"},
+                   {"--window-size", "(127, 0)"},
+                   {"--sliding-window", "128"},
+                   {"--softmax-type", "learnable"},
+                   {"--window-attn-skip-freq", "2"},
+                   {"--quick-geglu", "true"},
+                   {"--glu-linear-offset", "1.0"}});
+  expectOther(oss, {{"--window-size", "128,0"},
+                    {"--softmax-type", "vanilla"},
+                    {"--window-attn-skip-freq", "3"},
+                    {"--glu-linear-offset", "0"}});
+  expectSame(llama, {{"--softmax-type", "vanilla"}, {"--window-size", "-1,-1"}, {"--window-attn-skip-freq", "2"}});
+  expectOther(llama, {{"--window-size", "127,0"}, {"--softmax-type", "learnable"}, {"--quick-geglu", "true"}});
+}

@@ -14,7 +14,7 @@ void addTuning(CLI::App &app, CompileFlags &flags) {
   CLI::Option *tune = app.add_flag("--tune-products{0}", flags.tuneThreads,
                                    "Measure on this machine how to compute each matrix product; =THREADS: with so "
                                    "many of a rank (0, the default: the cores here over the ranks)");
-  tune->check(wholeNumber(0, 1024))->excludes(app.get_option("--compile-to"));
+  tune->transform(wholeNumber(0, 1024))->excludes(app.get_option("--compile-to"));
   app.add_option("--tune-cache", flags.tuneCache,
                  "File that remembers what was measured (default: mgc/products.json in $XDG_CACHE_HOME or ~/.cache)")
       ->check(notEmpty())
@@ -48,7 +48,7 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
                      "--rampup-batch-size goes: START, START + INCREMENT, .. below the global batch")
           ->type_name("START INCREMENT SAMPLES")
           ->expected(3)
-          ->check(wholeNumber(1));
+          ->transform(wholeNumber(1));
   app.add_flag("--force", flags.force, "Replace files in the way of -o that mgc did not write")
       ->disable_flag_override();
   app.add_flag_callback(
@@ -80,7 +80,7 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
           ->excludes(json);
   CLI::Option *width =
       app.add_option("--width", flags.width, "Columns of the schedule's picture (default: the terminal's, else 120)")
-          ->check(wholeNumber(20));
+          ->transform(wholeNumber(20));
   CLI::Option *machine =
       app.add_option("--machine", flags.machine,
                      "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "

@@ -86,7 +86,7 @@ private:
   template <typename T> static bool isWholeNumber(const std::optional<T> &) { return std::is_same_v<T, int64_t>; }
 
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<int64_t> &value) {
-    CLI::Option *made = group_.add_option(names, value, helpOf(option, supported_))->check(wholeNumber());
+    CLI::Option *made = group_.add_option(names, value, helpOf(option, supported_))->transform(wholeNumber());
     if (option.orAuto)
       made->transform(CLI::Validator(
           [](std::string &text) {
@@ -98,7 +98,7 @@ private:
     return made;
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<double> &value) {
-    return group_.add_option(names, value, helpOf(option, supported_))->check(finiteNumber());
+    return group_.add_option(names, value, helpOf(option, supported_))->transform(finiteNumber());
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<std::string> &value) {
     return group_.add_option(names, value, helpOf(option, supported_))->check(notEmpty());

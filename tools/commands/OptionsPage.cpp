@@ -133,8 +133,11 @@ std::string optionsPage(const frontend::Supported &supported) {
   }
   text += "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command line of\n"
           "`mgc compile`; they are compared with config.json:\n\n";
-  for (const frontend::ModelFlag &flag : frontend::modelFlags())
-    text += fmt::format("- `{}`: {}\n", flag.flag, flag.key());
+  for (const frontend::ModelFlag &flag : frontend::modelFlags()) {
+    std::vector<std::string> names = {flag.flag};
+    names.insert(names.end(), flag.aliases.begin(), flag.aliases.end());
+    text += fmt::format("- `{}`: {}\n", fmt::join(names, "`, `"), flag.key());
+  }
   for (const Framework &framework : frameworks()) {
     if (&framework != &frameworks().front())
       text +=

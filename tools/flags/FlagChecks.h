@@ -1,5 +1,8 @@
-// Checks of flag values: what was found, what is expected. All refuse the empty text.
+// Checks of flag values: what was found, what is expected. All refuse the empty text. Those of numbers are for
+// Option::transform: they leave out the underscores of 1_000.
 #pragma once
+
+#include "runtime/base/NumberText.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -19,6 +22,7 @@ inline CLI::Validator notEmpty() {
 inline CLI::Validator wholeNumber(int64_t least = std::numeric_limits<int64_t>::min(),
                                   int64_t most = std::numeric_limits<int64_t>::max()) {
   auto check = [least, most](std::string &text) -> std::string {
+    text = plainNumber(text);
     int64_t value = 0;
     const char *end = text.data() + text.size();
     auto [stop, error] = std::from_chars(text.data(), end, value);
@@ -36,6 +40,7 @@ inline CLI::Validator wholeNumber(int64_t least = std::numeric_limits<int64_t>::
 inline CLI::Validator finiteNumber(double least = std::numeric_limits<double>::lowest(),
                                    double most = std::numeric_limits<double>::max()) {
   auto check = [least, most](std::string &text) -> std::string {
+    text = plainNumber(text);
     double value = 0;
     const char *end = text.data() + text.size();
     auto [stop, error] = std::from_chars(text.data(), end, value);

@@ -13,6 +13,16 @@ namespace mgc::tools {
 
 namespace {
 
+FlagGroup groupOf(const nlohmann::ordered_json &row) {
+  static const std::map<std::string, FlagGroup> words = {{"nothing", FlagGroup::nothing},
+                                                         {"unsupported", FlagGroup::unsupported}};
+  if (row.contains("group"))
+    return words.at(row.at("group"));
+  if (row.contains("here"))
+    return FlagGroup::otherwise;
+  return row.value("goesOn", false) ? FlagGroup::nothing : FlagGroup::unsupported;
+}
+
 std::vector<Framework> readFrameworks() {
   std::vector<Framework> frameworks;
   const auto table = nlohmann::ordered_json::parse(kForeignFlags);
@@ -21,7 +31,8 @@ std::vector<Framework> readFrameworks() {
     for (const nlohmann::ordered_json &row : rows)
       frameworks.back().rows.push_back({row.at("answer"), row.value("goesOn", false), row.value("onlyValue", ""),
                                         row.value("flags", std::vector<std::string>()),
-                                        row.value("prefixes", std::vector<std::string>())});
+                                        row.value("prefixes", std::vector<std::string>()), row.value("here", ""),
+                                        row.value("instead", ""), groupOf(row)});
   }
   return frameworks;
 }
@@ -35,7 +46,7 @@ ForeignAnswer answer(const Framework &framework, const ForeignRow &row, std::str
   std::string text = row.answerTo(flag);
   if (&framework != &frameworks().front())
     text = fmt::format("is {}'s; {}", framework.name, text);
-  return {text, row.goesOn, values};
+  return {text, row.goesOn, values, &row};
 }
 
 } // namespace

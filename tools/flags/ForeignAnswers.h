@@ -5,6 +5,9 @@
 //   prefixes  beginnings of names; a whole name goes before them, and of two the longer one
 //   goesOn    the flag may stay: leaving it out changes neither results nor memory that was asked for
 //   onlyValue ... with this value
+//   here      the same as flags of a tool: "mgrun --timeout {value*60}"; see Rewriting.h
+//   instead   likewise, of a flag that is not supported: the nearest that there is
+//   group     for mgc translate, where it does not follow from these: see FlagGroup
 #pragma once
 
 #include <optional>
@@ -14,10 +17,15 @@
 
 namespace mgc::tools {
 
+// FlagGroup: a flag has the same name here; others say the same; it changes no result; nothing does what it does.
+enum class FlagGroup { same, otherwise, nothing, unsupported };
+
+struct ForeignRow;
 struct ForeignAnswer {
   std::string text;
   bool goesOn = false;
   size_t values = 0; // words that follow the flag at most, where it goes on
+  const ForeignRow *row = nullptr;
 };
 // `value`: what follows the flag, if anything does. Nothing for flags that no framework of the table has.
 std::optional<ForeignAnswer> answerOf(const std::string &flag, std::string_view value);
@@ -32,6 +40,8 @@ struct ForeignRow {
   bool goesOn = false;
   std::string onlyValue;
   std::vector<std::string> flags, prefixes;
+  std::string here, instead; // flags of a tool; empty: none
+  FlagGroup group = FlagGroup::unsupported;
   std::string answerTo(std::string_view flag) const; // with the flag in the place of {flag}
 };
 struct Framework {

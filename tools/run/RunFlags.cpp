@@ -57,7 +57,7 @@ struct RunFlagMaker {
     return checked(app.add_option(row.names, member(options), row.help));
   }
   CLI::Option *checked(CLI::Option *option) const {
-    return row.range.kind == OptionRange::Kind::any ? option : option->check(checkOf(row.range));
+    return row.range.kind == OptionRange::Kind::any ? option : option->transform(checkOf(row.range));
   }
 };
 
