@@ -28,6 +28,7 @@
 #include "tools/commands/VocabularyPage.h"
 #include "tools/explain/Explain.h"
 #include "tools/process/CompilerProcess.h"
+#include "tools/translate/Translation.h"
 #include "tools/version/Version.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -495,6 +496,33 @@ Status printOptions(const Flags &flags) {
   return checkOutput();
 }
 
+// Exit codes: 0; 1, an error, or commands that would not compile; 3, a flag that is not supported; with --run that of a command that
+// failed.
+constexpr int kNotWhole = 3;
+
+Result<int> translateLine(const TranslateFlags &flags) {
+  MGC_ASSIGN(translation, translate(flags, supportedByCompiler()));
+  say(stdout, "{}", flags.json ? jsonOf(translation) : textOf(translation));
+  MGC_TRY(checkOutput());
+  if (!flags.output.empty() && !translation.config.is_null())
+    MGC_TRY(writeConfig(translation, flags.force));
+  if (!translation.problem.empty())
+    return Status::error(translation.problem);
+  if (flags.run) {
+    MGC_ASSIGN(code, runCommands(translation));
+    if (code != 0)
+      return code;
+  }
+  return translation.isWhole() ? 0 : kNotWhole;
+}
+
+int leaveTranslate(const TranslateFlags &flags) {
+  const Result<int> code = translateLine(flags);
+  if (!code.isOk())
+    say(stderr, "mgc translate: {}\n", code.status().message());
+  return code.isOk() ? *code : 1;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -505,6 +533,8 @@ int main(int argc, char **argv) {
       supportedByCompiler());
   if (parsed.exitCode >= 0)
     return parsed.exitCode;
+  if (parsed.flags.command == Flags::Command::translate)
+    return leaveTranslate(parsed.flags.translate);
   Status status = parsed.flags.command == Flags::Command::compile   ? compile(parsed.flags.compile)
                   : parsed.flags.command == Flags::Command::explain ? explain(parsed.flags.explain)
                                                                     : printOptions(parsed.flags);

@@ -1,5 +1,6 @@
 // Families whose scores fall with distance, in the place of positions (ALiBi, Press et al. 2021): BLOOM, MPT, and some
 // of Falcon.
+#include "model/Slopes.h"
 #include "model/families/Decoder.h"
 
 #include <bit>
@@ -32,21 +33,6 @@ static constexpr TensorRow kMptRows[] = {
     {"mlp.down.weight", "transformer.blocks.{}.ffn.down_proj.weight", "h f"},
     {"final_norm.weight", "transformer.norm_f.weight", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
-
-// 2^(-8 i / n) for i = 1 .. n where the number n of heads is a power of two; else those of the power of two below, then
-// 2^(-4 i / that power) for i = 1, 3, 5 .. (BLOOM, Falcon).
-static std::vector<double> slopesOf(int64_t heads) {
-  std::vector<double> slopes;
-  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
-  const auto slope = [&](double eighths, int64_t i) {
-    return std::exp2(-eighths * static_cast<double>(i) / static_cast<double>(power));
-  };
-  for (int64_t i = 1; i <= power; ++i)
-    slopes.push_back(slope(8, i));
-  for (int64_t i = 1; static_cast<int64_t>(slopes.size()) < heads; i += 2)
-    slopes.push_back(slope(4, i));
-  return slopes;
-}
 
 // The slopes of the power of two at or above the number of heads: of another number first each second one.
 static std::vector<double> mptSlopesOf(int64_t heads) {

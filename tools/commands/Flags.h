@@ -34,10 +34,20 @@ struct ExplainFlags {
   bool force = false;   // --force: the page replaces a file of another kind
 };
 
+struct TranslateFlags {
+  std::vector<std::string> sources; // files of flags, and a model
+  std::vector<std::string> line;    // words behind --
+  std::string output;               // -o: folder of config.json and plan; empty: nothing is written
+  bool force = false;               // --force: replace a config.json that is none of ours
+  bool run = false;                 // --run: the commands are started
+  bool json = false;
+};
+
 struct Flags {
-  enum class Command { compile, explain, options } command = Command::compile;
+  enum class Command { compile, explain, options, translate } command = Command::compile;
   CompileFlags compile;
   ExplainFlags explain;
+  TranslateFlags translate;
   bool schema = false, vocabulary = false, names = false; // flags of `mgc options`
 };
 
@@ -48,5 +58,8 @@ struct Parsed {
 };
 // `version`: what --version prints.
 Parsed parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported);
+
+// The words of mgc compile behind its name; an error says what is wrong with them.
+Result<CompileFlags> parseCompileFlags(std::vector<std::string> words, const frontend::Supported &supported);
 
 } // namespace mgc::tools

@@ -1,0 +1,66 @@
+// Translation.h: what mgc translate writes and starts.
+#include "runtime/base/File.h"
+#include "runtime/base/OutputFile.h"
+#include "tools/process/Process.h"
+#include "tools/translate/Translation.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+namespace mgc::tools {
+
+namespace fs = std::filesystem;
+
+// The first lines of what writeConfig() writes.
+constexpr std::string_view kBegin = "{\n  \"model_type\": \"mgc\"";
+
+Status writeConfig(const Translation &translation, bool force) {
+  const fs::path path = translation.model;
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error)
+    return errorf("-o {}: {}", path.parent_path().string(), error.message());
+  const OutputKind kind{"-o", "a config.json of mgc translate",
+                        [](const std::string &file) { return beginsWith(file, kBegin); }};
+  MGC_TRY(verifyCreatable(kind, path.string(), force));
+  return writeFileAtomically(path.string(), translation.config.dump(2) + "\n");
+}
+
+// The program that lies where this one does.
+static fs::path besideThis(const std::string &program) {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path() / program;
+}
+
+// The exit code; of a program that a signal ended 128 and its number, as a shell says it.
+static Result<int> runProgram(const CommandWords &command) {
+  const std::string program = besideThis(command.front()).string();
+  std::vector<char *> arguments;
+  for (const std::string &word : command)
+    arguments.push_back(const_cast<char *>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  if (const int error = ::posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ); error != 0)
+    return errorf("{}: does not start: {}", program, std::strerror(error));
+  int state = 0;
+  while (::waitpid(child, &state, 0) < 0)
+    if (errno != EINTR)
+      return errorf("{}: {}", program, std::strerror(errno));
+  return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+}
+
+Result<int> runCommands(const Translation &translation) {
+  for (const CommandWords &command : translation.commands) {
+    MGC_ASSIGN(code, runProgram(command));
+    if (code != 0)
+      return code;
+  }
+  return 0;
+}
+
+} // namespace mgc::tools

@@ -1,0 +1,35 @@
+// mgc translate: a command line of Megatron-LM -> the model it describes, the commands that do the same training, and what
+// becomes of each flag (docs/megatron-lm.md).
+#pragma once
+
+#include "tools/commands/Flags.h"
+#include "tools/translate/Draft.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mgc::tools {
+
+using CommandWords = std::vector<std::string>; // "mgc", "compile", ..
+
+struct Translation {
+  Draft draft;
+  nlohmann::ordered_json config;        // null: the model was given, or the line does not describe one
+  std::string model;                    // the file that mgc compile takes
+  std::vector<CommandWords> preprocess; // none or one: for texts that are not token ids yet
+  std::vector<CommandWords> commands;   // mgc compile, mgrun
+  std::string problem;                  // why mgc compile would refuse; empty: it would not
+  bool isWhole() const;                 // no flag is unsupported
+};
+Result<Translation> translate(const TranslateFlags &flags, const frontend::Supported &supported);
+
+// For people; for programs, as JSON.
+std::string textOf(const Translation &translation);
+std::string jsonOf(const Translation &translation);
+
+// Writes the config.json into the folder of -o. It replaces one that was written so, others only by force.
+Status writeConfig(const Translation &translation, bool force);
+
+// Runs the commands one after the other, up to the first that fails; its exit code, or 0.
+Result<int> runCommands(const Translation &translation);
+
+} // namespace mgc::tools
