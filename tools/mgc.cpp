@@ -3,7 +3,6 @@
 #include "compiler/assemble/TaskTimes.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/program/Passes.h"
-#include "compiler/schedule/Schedule.h"
 #include "compiler/stage/TrainedStages.h"
 #include "compiler/tune/ProductCache.h"
 #include "compiler/tune/TuneProducts.h"
@@ -28,32 +27,20 @@
 #include "tools/commands/VocabularyPage.h"
 #include "tools/explain/Explain.h"
 #include "tools/process/CompilerProcess.h"
-#include "tools/translate/Translation.h"
+#include "tools/supported/SupportedByCompiler.h"
 #include "tools/version/Version.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cerrno>
+#include <cstring>
+#include <unistd.h>
+
 using namespace mgc;
 using namespace mgc::tools;
 
 namespace {
-
-frontend::Supported supportedByCompiler() {
-  frontend::Supported supported;
-  for (const schedule::ScheduleRow &row : schedule::schedules())
-    supported.schedules.push_back({row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages,
-                                   row.byDefault,
-                                   [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); },
-                                   row.placement == schedule::ChunkPlacement::v, row.byTime});
-  for (const std::string &name : cost::machineNames())
-    supported.machines.push_back({name, name});
-  for (const std::string &name : targets()) {
-    const TargetFacts facts = factsOf(targetNamed(name));
-    supported.targets.push_back({name, facts.balance, facts.leavesCoresToProducts});
-  }
-  return supported;
-}
 
 constexpr int64_t kMaxProgramBytes = int64_t(1) << 31;
 
@@ -496,36 +483,23 @@ Status printOptions(const Flags &flags) {
   return checkOutput();
 }
 
-// Exit codes: 0; 1, an error, or commands that would not compile; 3, a flag that is not supported; with --run that of a command that
-// failed.
-constexpr int kNotWhole = 3;
-
-Result<int> translateLine(const TranslateFlags &flags) {
-  MGC_ASSIGN(translation, translate(flags, supportedByCompiler()));
-  say(stdout, "{}", flags.json ? jsonOf(translation) : textOf(translation));
-  MGC_TRY(checkOutput());
-  if (!flags.output.empty() && !translation.config.is_null())
-    MGC_TRY(writeConfig(translation, flags.force));
-  if (!translation.problem.empty())
-    return Status::error(translation.problem);
-  if (flags.run) {
-    MGC_ASSIGN(code, runCommands(translation));
-    if (code != 0)
-      return code;
-  }
-  return translation.isWhole() ? 0 : kNotWhole;
-}
-
-int leaveTranslate(const TranslateFlags &flags) {
-  const Result<int> code = translateLine(flags);
-  if (!code.isOk())
-    say(stderr, "mgc translate: {}\n", code.status().message());
-  return code.isOk() ? *code : 1;
+// mgc translate is a program of its own, for it knows the options of mgrun and so links the runtime. Comes back where that does not
+// start.
+int startTranslate(char **argv) {
+  std::error_code ignored;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::string program = (self.parent_path() / "mgc-translate").string();
+  ::execv(program.c_str(), argv + 1);
+  say(stderr, "mgc translate: {}: does not start: {}; expected that program beside mgc\n", program,
+      std::strerror(errno));
+  return 1;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  if (argc > 1 && argv[1] == kTranslate)
+    return startTranslate(argv);
   prepareCompiler("mgc");
   Parsed parsed = parseFlags(
       argc, argv,
@@ -533,8 +507,6 @@ int main(int argc, char **argv) {
       supportedByCompiler());
   if (parsed.exitCode >= 0)
     return parsed.exitCode;
-  if (parsed.flags.command == Flags::Command::translate)
-    return leaveTranslate(parsed.flags.translate);
   Status status = parsed.flags.command == Flags::Command::compile   ? compile(parsed.flags.compile)
                   : parsed.flags.command == Flags::Command::explain ? explain(parsed.flags.explain)
                                                                     : printOptions(parsed.flags);

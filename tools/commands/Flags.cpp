@@ -104,31 +104,6 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
       ->excludes(html);
 }
 
-void addTranslate(CLI::App &app, TranslateFlags &flags) {
-  app.footer("Flags of Megatron-LM stand behind --: mgc translate [MODEL] -- --num-layers 24 ..");
-  app.add_option("sources", flags.sources,
-                 "Files with flags of Megatron-LM, and a config.json, or a folder with one, where they are for a model "
-                 "that there is")
-      ->check(notEmpty());
-  CLI::Option *output =
-      app.add_option("-o,--output", flags.output, "Folder to write config.json to, and the plan")->check(notEmpty());
-  app.add_flag("--run", flags.run, "Run the commands: compile the plan into the folder, and train by it")
-      ->disable_flag_override()
-      ->needs(output);
-  app.add_flag("--force", flags.force, "Replace a config.json in the folder that mgc translate did not write")
-      ->disable_flag_override()
-      ->needs(output);
-  app.add_flag("--json", flags.json, "Machine-readable")->disable_flag_override();
-}
-
-// Takes the words behind -- off.
-std::vector<std::string> takeLine(std::vector<std::string> &words) {
-  const auto dashes = std::ranges::find(words, "--");
-  std::vector<std::string> line(dashes == words.end() ? dashes : dashes + 1, words.end());
-  words.erase(dashes, words.end());
-  return line;
-}
-
 } // namespace
 
 // The words of a command behind its name, without flags that only Megatron-LM has.
@@ -159,8 +134,7 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
                  "The fields of a model's description instead (docs/model-vocabulary.md)")
       ->excludes(schema);
   options->add_flag("--names", parsed.flags.names, "The names of all options instead, as JSON")->excludes(schema);
-  auto *translate = app.add_subcommand("translate", "Translate a command line of Megatron-LM (docs/megatron-lm.md)");
-  addTranslate(*translate, parsed.flags.translate);
+  app.add_subcommand(std::string(kTranslate), "Translate a command line of Megatron-LM (docs/megatron-lm.md)");
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto isNamed = [&](const CLI::App *command) { return command->check_name(words.front()); };
   if (!words.empty() && !words.front().starts_with('-') && app.get_subcommands(isNamed).empty()) {
@@ -177,8 +151,6 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
       parsed.exitCode = 2;
       return parsed;
     }
-  if (!words.empty() && words.front() == translate->get_name())
-    parsed.flags.translate.line = takeLine(words);
   try {
     std::ranges::reverse(words); // as the parser wants them
     app.parse(std::move(words));
@@ -186,10 +158,9 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
     parsed.exitCode = leaveWith(app, error);
     return parsed;
   }
-  parsed.flags.command = explain->parsed()     ? Flags::Command::explain
-                         : options->parsed()   ? Flags::Command::options
-                         : translate->parsed() ? Flags::Command::translate
-                                               : Flags::Command::compile;
+  parsed.flags.command = explain->parsed()   ? Flags::Command::explain
+                         : options->parsed() ? Flags::Command::options
+                                             : Flags::Command::compile;
   if (explain->parsed() && parsed.flags.explain.plan.empty() && !parsed.flags.explain.print) {
     say(stderr, "mgc explain: PLAN is missing: the folder of the plan\n");
     parsed.exitCode = 2;

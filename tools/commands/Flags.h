@@ -6,6 +6,8 @@
 
 namespace mgc::tools {
 
+inline constexpr std::string_view kTranslate = "translate"; // the command that is a program of its own
+
 struct CompileFlags {
   std::string model;  // config.json, model.json, a folder with one, or .mlir
   std::string output; // PLAN/
@@ -34,20 +36,10 @@ struct ExplainFlags {
   bool force = false;   // --force: the page replaces a file of another kind
 };
 
-struct TranslateFlags {
-  std::vector<std::string> sources; // files of flags, and a model
-  std::vector<std::string> line;    // words behind --
-  std::string output;               // -o: folder of config.json and plan; empty: nothing is written
-  bool force = false;               // --force: replace a config.json that is none of ours
-  bool run = false;                 // --run: the commands are started
-  bool json = false;
-};
-
 struct Flags {
-  enum class Command { compile, explain, options, translate } command = Command::compile;
+  enum class Command { compile, explain, options } command = Command::compile;
   CompileFlags compile;
   ExplainFlags explain;
-  TranslateFlags translate;
   bool schema = false, vocabulary = false, names = false; // flags of `mgc options`
 };
 

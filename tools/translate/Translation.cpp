@@ -1,7 +1,9 @@
 // See Translation.h.
 #include "tools/translate/Translation.h"
 
+#include "frontend/Load.h"
 #include "runtime/base/File.h"
+#include "tools/commands/Flags.h"
 #include "tools/translate/LineRules.h"
 #include "tools/translate/LineSorter.h"
 

@@ -2,8 +2,9 @@
 // becomes of each flag (docs/megatron-lm.md).
 #pragma once
 
-#include "tools/commands/Flags.h"
+#include "frontend/layout/Layout.h"
 #include "tools/translate/Draft.h"
+#include "tools/translate/TranslateFlags.h"
 
 #include <nlohmann/json.hpp>
 

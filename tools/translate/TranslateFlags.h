@@ -1,0 +1,25 @@
+// The command line of mgc translate.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mgc::tools {
+
+struct TranslateFlags {
+  std::vector<std::string> sources; // files of flags, and a model
+  std::vector<std::string> line;    // words behind --
+  std::string output;               // -o: folder of config.json and plan; empty: nothing is written
+  bool force = false;               // --force: replace a config.json that is none of ours
+  bool run = false;                 // --run: the commands are started
+  bool json = false;
+};
+
+// Parses; on --help or a usage error prints it and gives the exit code (0 or 2) instead.
+struct ParsedTranslate {
+  TranslateFlags flags;
+  int exitCode = -1; // >= 0: leave with it
+};
+ParsedTranslate parseTranslate(int argc, char **argv);
+
+} // namespace mgc::tools
