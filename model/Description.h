@@ -287,6 +287,7 @@ struct ModelDescription {
   // none: data must have the input.
   std::optional<int64_t> startToken, paddingOfLabels;
   double initializerRange = 0.02;
+  bool scaledResidualInit = false; // products that end a branch begin with that over sqrt(2 * layers), in every family
   std::vector<ModelParameter> parameters; // outside the layers
   LaterTokens later;
   std::vector<std::string> ignoredTensors; // as plan::Plan's

@@ -183,6 +183,7 @@ std::vector<ModelFlag> decoderFlags() {
        [](const Model &m) { return text(attentionOf(m).qkNorm || attentionOf(m).latent); }, true},
       {"--hidden-dropout", &KeyNames::hiddenDropout, hiddenDropout},
       {"--attention-dropout", &KeyNames::attentionDropout, [](const Model &m) { return text(attentionOf(m).dropout); }},
+      {"--no-scaled-init", "scaled_residual_init", [](const Model &m) { return text(!m.scaledResidualInit); }, true},
       {"--init-method-std", "initializer_range", [](const Model &m) { return text(m.initializerRange); }},
   };
 }

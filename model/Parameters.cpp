@@ -265,12 +265,19 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
   }
 }
 
+// Products whose result is added to the residual of a layer.
+static bool endsBranch(std::string_view role) {
+  return role.starts_with("attn.o.") || role.starts_with("cross.o.") || role.starts_with("mlp.down.") ||
+         role.starts_with("experts.down.") || role.starts_with("shared.down.");
+}
+
 static void setInit(plan::Parameter &parameter, plan::InitKind init, const TensorRow &row, const Sizes &sizes) {
   parameter.init = init;
   parameter.initStd = 0;
   if (init != plan::InitKind::normal)
     return;
-  double divisor = row.residualInit ? 2.0 * static_cast<double>(sizes.model.layers.size()) : 1.0;
+  const bool isScaled = row.residualInit || (sizes.model.scaledResidualInit && endsBranch(row.role));
+  double divisor = isScaled ? 2.0 * static_cast<double>(sizes.model.layers.size()) : 1.0;
   for (char letter : row.fan)
     divisor *= static_cast<double>(dimOf(letter, sizes).valid);
   parameter.initStd = sizes.model.initializerRange / std::sqrt(divisor);

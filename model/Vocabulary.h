@@ -280,6 +280,13 @@ template <typename V> void fields(V &v, Of<ModelDescription>) {
   v(Field{"head", "logits"}, &T::head);
   v(Field{"initializer_range", "standard deviation of weights that no checkpoint has", 0, 1e3, {}, MayChange::anyRun},
     &T::initializerRange);
+  v(Field{"scaled_residual_init",
+          "products that end a branch begin with initializer_range / sqrt(2 layer_count)",
+          0,
+          0,
+          {},
+          MayChange::anyRun},
+    &T::scaledResidualInit);
   v(Field{"padding_token",
           "whose embedding gets no gradient where it is a token",
           0,

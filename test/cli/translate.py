@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -125,7 +126,7 @@ class RealLines(unittest.TestCase):
 
 # The small models of three lines, written by hand: a config.json as Hugging Face has it, and the flags of mgc.
 SIZES = {"vocab_size": 128, "num_hidden_layers": 4, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64,
-         "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
+         "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "mgc": {"model": {"scaled_residual_init": True}}}
 BY_HAND = {
     "06": (SIZES | {"model_type": "qwen3_moe", "num_key_value_heads": 2, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
                     "head_dim": 8, "norm_topk_prob": True, "rope_theta": 1000000.0, "rms_norm_eps": 1e-6},
@@ -215,6 +216,15 @@ class Meaning(unittest.TestCase):
         self.assertIn(" --train-samples 8000", run_words)
         self.assertNotIn("iters", run_words)
         self.assertIn(" --timeout 90", commands("--distributed-timeout-minutes 1.5")[1])
+
+
+class Page(unittest.TestCase):
+    def test_its_example_is_what_is_printed(self):
+        page = (tool_runs.ROOT / "docs/megatron-lm.md").read_text()
+        blocks = re.findall(r"((?:^(?: {4}.*)?\n)+)", page, re.M)
+        line, output = ["\n".join(row[4:] for row in block.strip("\n").splitlines()) for block in blocks if block.strip()][:2]
+        write("train.sh", line)
+        self.assertIn("\n" + output + "\n", run("mgc", "translate", "train.sh", code=3).stdout)
 
 
 class Broken(unittest.TestCase):

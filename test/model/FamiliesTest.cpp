@@ -121,6 +121,14 @@ TEST(Gpt2, InitialValues) {
   EXPECT_DOUBLE_EQ(inLayer(gpt2, "mlp.down.weight").initStd,
                    0.04 / std::sqrt(8.0)); // 4 layers, 2 branches each
   EXPECT_DOUBLE_EQ(inLayer(gpt2, "attn.o.weight").initStd, 0.04 / std::sqrt(8.0));
+  json scaled = tinyDecoder("mixtral");
+  scaled["mgc"]["model"]["scaled_residual_init"] = true;
+  const ModelDescription mixtral = model(scaled);
+  const double end = 0.02 / std::sqrt(2.0 * double(mixtral.layerCount()));
+  EXPECT_DOUBLE_EQ(inLayer(mixtral, "attn.o.weight").initStd, end);
+  EXPECT_DOUBLE_EQ(inLayer(mixtral, "experts.down.weight").initStd, end);
+  EXPECT_DOUBLE_EQ(inLayer(mixtral, "experts.up.weight").initStd, 0.02);
+  EXPECT_DOUBLE_EQ(inLayer(model(tinyDecoder("mixtral")), "attn.o.weight").initStd, 0.02);
 }
 
 TEST(Gpt2, OwnHeadWhenNotTied) {

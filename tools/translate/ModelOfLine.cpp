@@ -57,6 +57,10 @@ public:
     writeWindows();
     put("/head/tied", !facts_.has("--untie-embeddings-and-output-weights"), {"--untie-embeddings-and-output-weights"});
     put("/initializer_range", facts_.number("--init-method-std").value_or(0.02), {"--init-method-std"});
+    if (facts_.has("--no-scaled-init"))
+      note("/scaled_residual_init", {"--no-scaled-init"});
+    else
+      put("/scaled_residual_init", true, {});
     writeLayers();
     return finish();
   }

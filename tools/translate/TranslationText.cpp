@@ -19,7 +19,7 @@ constexpr GroupName kGroups[] = {{FlagGroup::same, "same", "the same here"},
                                  {FlagGroup::nothing, "nothing", "changes nothing here"},
                                  {FlagGroup::unsupported, "unsupported", "not supported"}};
 
-constexpr size_t kColumns = 120, kMostOfFlag = 48;
+constexpr size_t kColumns = 116, kMostOfFlag = 48; // pages have 120, and show a block behind four
 
 // Words in lines of so many columns, each line but the first behind `indent`; `separator` ends a line that goes on.
 std::string inLines(const std::vector<std::string> &words, size_t first, std::string_view indent,
