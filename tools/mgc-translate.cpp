@@ -1,6 +1,6 @@
 // mgc translate, which mgc starts: a command line of Megatron-LM as commands of mgc.
 // Exit code: 0 all well; 1 an error, or commands that would not compile; 2 wrong usage; 3 a flag is not supported; with --run that of
-// a command that failed.
+// the last command that ran.
 #include "tools/process/CompilerProcess.h"
 #include "tools/supported/SupportedByCompiler.h"
 #include "tools/translate/Translation.h"
@@ -18,11 +18,8 @@ static Result<int> run(const TranslateFlags &flags) {
     return Status::error(translation.problem);
   if (!flags.output.empty() && !translation.config.is_null())
     MGC_TRY(writeConfig(translation, flags.force));
-  if (flags.run) {
-    MGC_ASSIGN(code, runCommands(translation));
-    if (code != 0)
-      return code;
-  }
+  if (flags.run)
+    return runCommands(translation);
   return translation.isWhole() ? 0 : kNotWhole;
 }
 

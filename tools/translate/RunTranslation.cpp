@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -37,15 +38,20 @@ static fs::path besideThis(const std::string &program) {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path() / program;
 }
 
-// The exit code; of a program that a signal ended 128 and its number, as a shell says it.
-static Result<int> runProgram(const CommandWords &command) {
-  const std::string program = besideThis(command.front()).string();
+static std::vector<char *> argumentsOf(const CommandWords &command) {
   std::vector<char *> arguments;
   for (const std::string &word : command)
     arguments.push_back(const_cast<char *>(word.c_str()));
   arguments.push_back(nullptr);
+  return arguments;
+}
+
+// The exit code; of a program that a signal ended 128 and its number, as a shell says it.
+static Result<int> runProgram(const CommandWords &command) {
+  const std::string program = besideThis(command.front()).string();
   pid_t child = 0;
-  if (const int error = ::posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ); error != 0)
+  if (const int error = ::posix_spawn(&child, program.c_str(), nullptr, nullptr, argumentsOf(command).data(), environ);
+      error != 0)
     return errorf("{}: does not start: {}", program, std::strerror(error));
   int state = 0;
   while (::waitpid(child, &state, 0) < 0)
@@ -54,8 +60,14 @@ static Result<int> runProgram(const CommandWords &command) {
   return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
+// The last command takes the place of this program, so that a signal that asks for an end comes to the training itself.
 Result<int> runCommands(const Translation &translation) {
   for (const CommandWords &command : translation.commands) {
+    if (&command == &translation.commands.back()) {
+      const std::string program = besideThis(command.front()).string();
+      ::execv(program.c_str(), argumentsOf(command).data());
+      return errorf("{}: does not start: {}", program, std::strerror(errno));
+    }
     MGC_ASSIGN(code, runProgram(command));
     if (code != 0)
       return code;

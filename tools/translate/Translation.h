@@ -30,7 +30,8 @@ std::string jsonOf(const Translation &translation);
 // Writes the config.json into the folder of -o. It replaces one that was written so, others only by force.
 Status writeConfig(const Translation &translation, bool force);
 
-// Runs the commands one after the other, up to the first that fails; its exit code, or 0.
+// Runs the commands one after the other, up to the first that fails, and gives its exit code. The last one takes the place of this
+// program.
 Result<int> runCommands(const Translation &translation);
 
 } // namespace mgc::tools
