@@ -178,6 +178,14 @@ class Meaning(unittest.TestCase):
             self.assertEqual(self.model(sizes + words)["layer"]["mlp"]["activation"], name)
         self.assertEqual(self.model("--num-layers 2 --hidden-size 768 --num-attention-heads 4 --vocab-size 99 --swiglu")["layer"]["mlp"]["ffn"], 2048)
 
+    def test_flags_of_parts_that_the_model_lacks(self):
+        done = translate("--", *LLAMA, "--vocab-size", 99, "--num-query-groups", 2, "--moe-router-topk", 2, "--q-lora-rank", 16,
+                         "--rotary-base", 500, "--moe-aux-loss-coeff", 0.1)
+        self.assertIn("is read with --group-query-attention", group_of(done, "--num-query-groups")[1])
+        self.assertEqual(done["config"]["mgc"]["model"]["layer"]["attention"]["groups"], 4)
+        for flag in ("--moe-router-topk", "--q-lora-rank", "--rotary-base", "--moe-aux-loss-coeff"):
+            self.assertEqual(group_of(done, flag)[0], "nothing", flag)
+
     def test_layers_of_two_kinds(self):
         words = "--num-layers 6 --hidden-size 48 --num-attention-heads 4 --vocab-size 99 --swiglu --disable-bias-linear --num-experts 4 --window-size 7,0 "
         for flags, layers in (("--moe-layer-freq [0]*1+[1]*5", [(1, 5, 1)]), ("--moe-layer-freq 2", [(0, 4, 2)]), ("--moe-layer-freq [1,0,0,1,1,0]", [(0, 0), (3, 4)])):
@@ -197,7 +205,7 @@ class Meaning(unittest.TestCase):
     def test_a_launcher_says_how_many_ranks_there_are(self):
         words = ["torchrun", "--nproc-per-node", 4, "--nnodes=2", "pretrain_gpt.py", *LLAMA, "--vocab-size", 99, "--tp", 2]
         compile_words = translate("--", *words)["commands"][0]
-        self.assertEqual(compile_words[compile_words.index("--world") + 1], "8")
+        self.assertEqual([compile_words[compile_words.index(flag) + 1] for flag in ("--world", "--gbs")], ["8", "4"])
         write("line.sh", "CUDA_DEVICE_MAX_CONNECTIONS=1 \\\n  torchrun --nproc_per_node 2 pretrain_gpt.py \\\n # sizes\n" + " \\\n ".join(LLAMA) + " --vocab-size '99'\n")
         self.assertIn("--world", translate("line.sh")["commands"][0])
         expect(1, "pretrain_bert.py trains another model than a decoder", "mgc", "translate", "--", "python", "pretrain_bert.py", *LLAMA)

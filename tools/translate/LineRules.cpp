@@ -321,9 +321,13 @@ void decideRanks(Draft &draft, const MegatronLine &line) {
 // Megatron-LM's default is one microbatch for each data parallel rank.
 void decideBatch(Draft &draft) {
   const std::string gbs = flagOf(&LayoutOptions::gbs);
-  const std::string dp = draft.valueOf(kCompile, flagOf(&LayoutOptions::dp));
-  if (!draft.has(kCompile, gbs) && !dp.empty())
-    draft.add(kCompile, {gbs, std::to_string(wholeOf(draft, &LayoutOptions::mbs, 1) * std::stoll(plainNumber(dp)))});
+  if (draft.has(kCompile, gbs))
+    return;
+  const int64_t ofReplica = wholeOf(draft, &LayoutOptions::tp, 1) * wholeOf(draft, &LayoutOptions::cp, 1) *
+                            wholeOf(draft, &LayoutOptions::pp, 1),
+                ofWorld = wholeOf(draft, &LayoutOptions::world, ofReplica) / ofReplica,
+                replicas = wholeOf(draft, &LayoutOptions::dp, std::max<int64_t>(1, ofWorld));
+  draft.add(kCompile, {gbs, std::to_string(wholeOf(draft, &LayoutOptions::mbs, 1) * replicas)});
 }
 
 // An option of a flag that one command goes without is in no command.

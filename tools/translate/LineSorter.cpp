@@ -92,7 +92,9 @@ private:
   }
   void compare(const frontend::ModelFlag &fact, const std::string &name) {
     const std::string value = fact.isSwitch ? "true" : flag().flag.values.front(), found = fact.valueOf(*in_.model);
-    if (!frontend::verifyModelFlags(*in_.model, {{name, value}}).isOk())
+    if (in_.made && found == "none")
+      say(FlagGroup::nothing, "the model has no such part");
+    else if (!frontend::verifyModelFlags(*in_.model, {{name, value}}).isOk())
       leaveOut(FlagGroup::unsupported, fmt::format("the model has {}", found));
     else if (in_.made)
       say(FlagGroup::nothing, "the model is so without it");

@@ -170,6 +170,8 @@ private:
     const bool isGrouped =
         facts_.has("--group-query-attention") || facts_.nameOf("--num-query-groups") == "--num-key-value-heads";
     put(attention + "/heads", heads_, {"--num-attention-heads"});
+    if (!isGrouped && facts_.has("--num-query-groups"))
+      facts_.refuse("--num-query-groups", "is read with --group-query-attention, which is not there");
     put(attention + "/groups", isGrouped ? facts_.whole("--num-query-groups").value_or(1) : heads_,
         {"--num-query-groups", "--group-query-attention"});
     headDim_ = facts_.whole("--kv-channels").value_or(hidden_ / heads_);
