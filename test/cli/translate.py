@@ -32,6 +32,10 @@ SMALL = {"--num-layers": 4, "--hidden-size": 32, "--num-attention-heads": 4, "--
 ALWAYS = "--vocab-size 128 --mock-data --log log.jsonl --log-interval 1"
 
 
+# Published sizes: Mixtral 8x7B (its vocabulary is smaller), Qwen3-30B-A3B, GPT-3.
+PARAMETERS = {"04": "46.85 G parameters (13.03 G active)", "06": "30.53 G parameters (3.35 G active)", "22": "174.60 G parameters"}
+
+
 def line_of(name):
     return next(path for path in LINES if path.name.startswith(name))
 
@@ -105,6 +109,16 @@ class RealLines(unittest.TestCase):
                 "26": {"--noheader": "unsupported", "--DDP-impl": "nothing", "--loss-scale": "nothing", "--exit-duration-in-mins": "same"}}.items():
             done = translate(line_of(name), code=None)
             self.assertEqual({flag: group_of(done, flag)[0] for flag in expected}, expected, name)
+
+    def test_they_compile(self):
+        for path in samples.sample(LINES, STEP):
+            with self.subTest(line=path.name):
+                words = translate(path, "-o", f"{path.name[:2]}-whole", code=None)["commands"][0]
+                if "--rampup-batch-size" in words:  # a plan for each size of the batch
+                    at = words.index("--rampup-batch-size")
+                    words = words[:at] + words[at + 4:]
+                said = run(*words).stderr
+                self.assertIn(PARAMETERS.get(path.name[:2], "parameters"), said)
 
     def test_small_ones_train(self):
         for path in samples.sample(LINES, STEP):
