@@ -6,7 +6,7 @@
 #include "runtime/data/preprocess/Preprocess.h"
 #include "tools/ShowData.h"
 #include "tools/flags/FlagChecks.h"
-#include "tools/flags/ForeignFlags.h"
+#include "tools/flags/Usage.h"
 #include "tools/process/Process.h"
 #include "tools/version/Version.h"
 
@@ -264,6 +264,10 @@ int main(int argc, char **argv) {
   std::vector<std::string> described;
   CLI::App *infoApp = app.add_subcommand("info", "What is in .bin and .idx; checks them");
   infoApp->add_option("prefix", described, "Prefixes of files")->required();
+  if (const Status known = verifyCommand(app, {argv + 1, argv + argc}); !known.isOk()) {
+    fail(known);
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -26,6 +26,7 @@
 #include "tools/commands/OptionsPage.h"
 #include "tools/commands/VocabularyPage.h"
 #include "tools/explain/Explain.h"
+#include "tools/flags/Usage.h"
 #include "tools/process/CompilerProcess.h"
 #include "tools/supported/SupportedByCompiler.h"
 #include "tools/version/Version.h"
@@ -507,7 +508,9 @@ int main(int argc, char **argv) {
       supportedByCompiler());
   if (parsed.exitCode >= 0)
     return parsed.exitCode;
-  Status status = parsed.flags.command == Flags::Command::compile   ? compile(parsed.flags.compile)
+  const CompileFlags &flags = parsed.flags.compile;
+  Status status = parsed.flags.command == Flags::Command::compile
+                      ? withConfig(compile(flags), flags.config, flags.ofConfig)
                   : parsed.flags.command == Flags::Command::explain ? explain(parsed.flags.explain)
                                                                     : printOptions(parsed.flags);
   if (status.isOk())

@@ -8,7 +8,7 @@
 #include "runtime/train/TrainingOfRank.h"
 #include "tools/ProfileTable.h"
 #include "tools/RunPage.h"
-#include "tools/flags/ForeignFlags.h"
+#include "tools/flags/Usage.h"
 #include "tools/page/Page.h"
 #include "tools/process/Process.h"
 #include "tools/process/Restarts.h"
@@ -171,10 +171,10 @@ int main(int argc, char **argv) {
     const Status printed = checkOutput();
     return printed.isOk() ? 0 : fail(printed);
   }
+  Result<SortedFlags> sorted = sortFlags(app, {argv + 1, argv + argc}, Tool::mgrun);
+  if (!sorted.isOk())
+    return failUsage(sorted.status());
   try {
-    Result<SortedFlags> sorted = sortFlags(app, {argv + 1, argv + argc}, Tool::mgrun);
-    if (!sorted.isOk())
-      return failUsage(sorted.status());
     for (const std::string &note : sorted->notes)
       say(stderr, "mgrun: {}\n", note);
     std::ranges::reverse(sorted->words); // as the parser wants them
@@ -183,12 +183,14 @@ int main(int argc, char **argv) {
     if (!options.data && !typed.mockData && typed.dataPath.empty() && typed.dataPaths[size_t(Split::train)].empty())
       throw CLI::RequiredError("--data FILE, --data-path PREFIX or --mock-data");
   } catch (const CLI::ParseError &error) {
-    return leaveWith(app, error);
+    return leaveWith(app, error, *sorted);
   }
+  const auto placed = [&](const Status &status) { return withConfig(status, sorted->config, sorted->ofConfig); };
   if (const Status read = readCorpusFlags(options); !read.isOk())
-    return failUsage(read);
+    return failUsage(placed(read));
   if (const Status read = readRunFlags(options); !read.isOk())
-    return fail(read);
+    return fail(placed(read));
+  options.runFile = runFileText(app);
   options.verifyModel = frontend::verifySameModel;
   if (options.typed.html)
     options.page = {pageKind(), *options.typed.html};
@@ -196,6 +198,6 @@ int main(int argc, char **argv) {
     options.findStepWork = stepWorkOf;
   const Status effect = verifyEffect(options, [&](const std::string &flag) { return app.count(flag) > 0; });
   if (!effect.isOk())
-    return failUsage(effect);
+    return failUsage(placed(effect));
   return runWithRestarts("mgrun", options.typed.maxRestarts, [&] { return run(options); });
 }

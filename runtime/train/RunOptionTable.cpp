@@ -127,6 +127,10 @@ std::vector<std::string> namesOfTokenizers() {
 Rows dataOptions() {
   return {
       Row("plan", at<&T::plan>, kNotEmpty, elsewhere, "Folder that mgc compile wrote"),
+      Row("--config", atTyped<&Typed::config>, kNotEmpty, no,
+          "File (.toml) with these options as keys, which hold where the command line does not have them "
+          "(docs/configuration.md)",
+          {.isOfCommand = true}),
       Row("--data", at<&T::data>, kFile, elsewhere,
           ".npy: integers, one stream of token ids or one per row; .bin: one stream of raw little-endian ids, of the "
           "type in the .idx beside it or --bin-type; .safetensors: input_ids and labels (shifted, -100 ignored), "
@@ -390,16 +394,18 @@ Rows launchOptions() {
   return {
       Row("--launch", atTyped<&Typed::launchBy>, oneOf({"auto", "none", "env"}), no,
           "Where it is said that this is one of several processes, with a rank each: auto: in the variables "
-          "of torchrun, mpirun or srun, if there are any; env: in them, which must be there; none: in none"),
-      Row("--rank", atLaunch<&LaunchFlags::rank>, whole(0), no, "Of this process, instead of RANK"),
+          "of torchrun, mpirun or srun, if there are any; env: in them, which must be there; none: in none",
+          {.isOfCommand = true}),
+      Row("--rank", atLaunch<&LaunchFlags::rank>, whole(0), no, "Of this process, instead of RANK",
+          {.isOfCommand = true}),
       Row("--world-size", atLaunch<&LaunchFlags::size>, whole(1), elsewhere,
-          "Processes, instead of WORLD_SIZE; 1: all ranks are in this one"),
+          "Processes, instead of WORLD_SIZE; 1: all ranks are in this one", {.isOfCommand = true}),
       Row("--local-rank", atLaunch<&LaunchFlags::localRank>, whole(0), no,
-          "Among the processes of this machine, instead of LOCAL_RANK", {.idle = {kNotLaunched}}),
+          "Among the processes of this machine, instead of LOCAL_RANK", {.idle = {kNotLaunched}, .isOfCommand = true}),
       Row("--master-addr", atLaunch<&LaunchFlags::masterHost>, kNotEmpty, no,
-          "Machine of rank 0, instead of MASTER_ADDR", {.idle = {kNotLaunched}}),
+          "Machine of rank 0, instead of MASTER_ADDR", {.idle = {kNotLaunched}, .isOfCommand = true}),
       Row("--master-port", atLaunch<&LaunchFlags::masterPort>, whole(1, 65535), no,
-          "Port on which rank 0 listens, instead of MASTER_PORT", {.idle = {kNotLaunched}}),
+          "Port on which rank 0 listens, instead of MASTER_PORT", {.idle = {kNotLaunched}, .isOfCommand = true}),
   };
 }
 

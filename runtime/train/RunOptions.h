@@ -61,6 +61,8 @@ struct OptionDetails {
   std::string none = "none", some = {}; // text of no value; of any value, where the value itself is not compared
   std::string (*text)(const TrainingOptions &options) = nullptr; // writes the value; null: the member's
   bool (*absent)(const TrainingOptions &options) = nullptr; // where the option is no setting of the run; null: nowhere
+  bool isOfCommand =
+      false; // belongs to this command or process alone, and is not among the options that --save writes (RunFile.h)
 };
 
 struct RunOption {

@@ -53,6 +53,10 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
   MGC_ASSIGN(notes, prepareSave(plan, target).at("--save"));
   if (!options_.savesWeightsAlone)
     MGC_TRY(openFolder(notes));
+  std::string kept;
+  runFile_ = RunFile(*options_.save, options_.runFile, options_.force, kept);
+  if (!kept.empty())
+    notes.push_back(kept);
   for (const std::string &note : notes)
     observer_.noted(note);
   if (changesFamily(plan.modelConfig))
@@ -129,7 +133,8 @@ Status RunSaves::save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLas
   observer_.started(fmt::format("saving after {} steps", stepsDone));
   const Status state = saver_ ? saveState(stepsDone, skipped, isLast) : Status::ok();
   const Status weights = writesWeights(isLast) ? writeWeights(stepsDone) : Status::ok();
-  return allOf({state, weights});
+  const Status runFile = placed(runFile_.write(), stepsDone);
+  return allOf({state, weights, runFile});
 }
 
 Status RunSaves::placed(Status status, int64_t stepsDone) const {

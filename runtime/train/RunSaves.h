@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/TokenizerAssets.h"
 #include "runtime/train/CheckpointSaver.h"
 #include "runtime/train/EvaluationProgress.h"
+#include "runtime/train/RunFile.h"
 #include "runtime/train/TrainingStart.h"
 
 #include <filesystem>
@@ -70,6 +71,7 @@ private:
   Descriptor lock_;                        // lock of the folder of --save
   MadeFolders made_;                       // folders of --save that were not there: empty ones go with the run
   TokenizerAssets assets_;                 // rank 0's
+  RunFile runFile_;                        // rank 0's
   std::optional<CheckpointFolder> folder_; // rank 0's, until the saver has it
   std::unique_ptr<CheckpointSaver> saver_; // null: weights alone
 };

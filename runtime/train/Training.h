@@ -40,6 +40,7 @@ struct TypedOptions {
   std::array<std::vector<std::string>, kSplits.size()> dataPaths; // --train-data-path ..: the same
   std::string split = "969,30,1";                                 // the same
   bool mockData = false;
+  std::optional<std::string> config;                                         // the flags have what it says
   std::optional<int64_t> lrDecaySamples, lrWarmupSamples, lrWsdDecaySamples; // OptimizerOptions::lrDecay ..
   std::vector<int64_t> rampup;          // TrainingOptions::rampup: three numbers, or none
   std::optional<double> warmupFraction; // OptimizerOptions::lrWarmup
@@ -82,6 +83,7 @@ struct TrainingOptions {
   std::function<Status(const std::string &planConfig, const std::string &checkpoint, bool isContinued)> verifyModel;
   bool ignoreConfig = false; // --load may be of any model, and of a plan with other settings
   std::optional<std::string> save, saveGradients, log;
+  std::string runFile;                    // beside what is saved: see RunFile.h; empty: none
   bool savesTokenizer = true;             // with the weights: see TokenizerAssets.h
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next

@@ -11,6 +11,7 @@
 #include "runtime/io/Safetensors.h"
 #include "runtime/measure/Profile.h"
 #include "runtime/measure/Trace.h"
+#include "runtime/train/RunFile.h"
 #include "runtime/train/RunOptions.h"
 
 #include <algorithm>
@@ -101,8 +102,8 @@ void add(NamedFiles &files, std::string_view flag, const std::optional<std::stri
 
 void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional<std::string> &folder) {
   if (folder)
-    for (const char *name :
-         {"config.json", "model.safetensors", "model.safetensors.index.json", CheckpointRecord::kFile, kLatestFile})
+    for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json",
+                             CheckpointRecord::kFile, kLatestFile, kRunFile})
       files.push_back({std::string(flag), std::filesystem::path(*folder) / name});
 }
 
@@ -119,6 +120,7 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   for (const std::string &prefix : options.corpus.files.prefixes())
     for (const char *ending : {".bin", ".idx"})
       files.push_back({"--data-path", prefix + ending});
+  add(files, "--config", options.typed.config);
   add(files, "--load", options.load);
   add(files, "--tune-cache", options.tuneCache);
   addCheckpoint(files, "--load", options.load);

@@ -154,7 +154,8 @@ class Job:
 
 def contents(folder):
     expect(os.path.isdir(folder), f"{folder} is not there: {sorted(os.listdir(pathlib.Path(folder).parent))}")
-    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir() if path.is_file()}
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()
+            if path.is_file() and path.name != "run.toml"}
 
 
 def log_of(folder):

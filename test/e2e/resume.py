@@ -65,7 +65,8 @@ def losses(path):
 
 
 def contents(folder):
-    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir() if path.is_file()}
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()
+            if path.is_file() and path.name != "run.toml"}
 
 
 def latest(folder):

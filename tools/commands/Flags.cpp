@@ -1,8 +1,9 @@
 #include "tools/commands/Flags.h"
 
 #include "tools/commands/LayoutFlags.h"
+#include "tools/flags/ConfigFile.h"
 #include "tools/flags/FlagChecks.h"
-#include "tools/flags/ForeignFlags.h"
+#include "tools/flags/Usage.h"
 #include "tools/process/Process.h"
 
 using namespace mgc;
@@ -26,6 +27,7 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
       ->required()
       ->check(notEmpty());
   app.add_option("-o,--output", flags.output, "Folder of the plan")->check(notEmpty());
+  app.add_option(std::string(kConfigFlag), flags.config, kConfigHelp)->check(notEmpty());
   addLayoutFlags(app, flags.layout, supported);
   app.add_option("--target-cpu", flags.cpu,
                  "Kernels for this CPU alone: native, x86-64-v3, x86-64-v4, znver4, ... (default: for AVX2 and "
@@ -107,11 +109,13 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
 } // namespace
 
 // The words of a command behind its name, without flags that only Megatron-LM has.
-static Status takeForeign(const CLI::App &command, std::vector<std::string> &words, CompileFlags &flags) {
-  MGC_ASSIGN(sorted, sortFlags(command, {words.begin() + 1, words.end()}, Tool::mgc));
+static Status takeForeign(const CLI::App &command, std::vector<std::string> &words, CompileFlags &flags,
+                          SortedFlags &sorted) {
+  MGC_SET(sorted, sortFlags(command, {words.begin() + 1, words.end()}, Tool::mgc));
   for (const std::string &note : sorted.notes)
     say(stderr, "mgc: {}\n", note);
   flags.facts = std::move(sorted.facts);
+  flags.ofConfig = sorted.ofConfig;
   words.resize(1);
   std::ranges::move(sorted.words, std::back_inserter(words));
   return Status::ok();
@@ -136,17 +140,14 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   options->add_flag("--names", parsed.flags.names, "The names of all options instead, as JSON")->excludes(schema);
   app.add_subcommand(std::string(kTranslate), "Translate a command line of Megatron-LM (docs/megatron-lm.md)");
   std::vector<std::string> words(argv + 1, argv + argc);
-  const auto isNamed = [&](const CLI::App *command) { return command->check_name(words.front()); };
-  if (!words.empty() && !words.front().starts_with('-') && app.get_subcommands(isNamed).empty()) {
-    std::vector<std::string> names;
-    for (const CLI::App *command : app.get_subcommands({}))
-      names.push_back(command->get_name());
-    say(stderr, "mgc: {}: there is no such command; expected one of {}\n", words.front(), fmt::join(names, ", "));
+  if (const Status known = verifyCommand(app, words); !known.isOk()) {
+    say(stderr, "mgc: {}\n", known.message());
     parsed.exitCode = 2;
     return parsed;
   }
+  SortedFlags sorted;
   if (!words.empty() && words.front() == compile->get_name())
-    if (const Status taken = takeForeign(*compile, words, parsed.flags.compile); !taken.isOk()) {
+    if (const Status taken = takeForeign(*compile, words, parsed.flags.compile, sorted); !taken.isOk()) {
       say(stderr, "mgc compile: {}\n", taken.message());
       parsed.exitCode = 2;
       return parsed;
@@ -155,7 +156,7 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
     std::ranges::reverse(words); // as the parser wants them
     app.parse(std::move(words));
   } catch (const CLI::ParseError &error) {
-    parsed.exitCode = leaveWith(app, error);
+    parsed.exitCode = leaveWith(app, error, sorted);
     return parsed;
   }
   parsed.flags.command = explain->parsed()   ? Flags::Command::explain

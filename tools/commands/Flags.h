@@ -13,6 +13,8 @@ struct CompileFlags {
   std::string output; // PLAN/
   frontend::LayoutOptions layout;
   std::vector<frontend::GivenModelFlag> facts; // facts of the model, as Megatron-LM's flags say them
+  std::string config;                          // --config; the flags have what it says
+  std::vector<std::string> ofConfig;           // flags that come from it
   std::string rules;                           // --rules F: a placement table
   std::string cpu;                             // --target-cpu; empty: kernels for every level
   bool force = false;                          // --force: replace a plan.json that is none of ours

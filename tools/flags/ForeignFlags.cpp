@@ -2,11 +2,11 @@
 #include "tools/flags/ForeignFlags.h"
 
 #include "runtime/base/Problems.h"
+#include "tools/flags/ConfigWords.h"
 #include "tools/flags/ForeignAnswers.h"
-#include "tools/process/Process.h"
+#include "tools/flags/Usage.h"
 
 #include <algorithm>
-#include <cctype>
 #include <fmt/ranges.h>
 #include <numeric>
 
@@ -15,29 +15,6 @@ namespace mgc::tools {
 namespace {
 
 using Words = std::vector<std::string>;
-
-// "-1", "-", "-inf" and "-nan" are values.
-bool isFlag(const std::string &word) {
-  return word.size() > 1 && word[0] == '-' && word[1] != '.' && !std::isdigit(static_cast<unsigned char>(word[1])) &&
-         word != "-inf" && word != "-nan";
-}
-
-bool has(const CLI::App &app, const std::string &name) {
-  if (name.starts_with("--"))
-    return app.get_option_no_throw(name) != nullptr;
-  return app.get_option_no_throw(name.substr(0, 2)) != nullptr; // -oPLAN
-}
-
-Words namesOf(const CLI::App &app) {
-  Words names;
-  for (const CLI::Option *option : app.get_options())
-    for (const std::string &name : option->get_lnames())
-      names.push_back("--" + name);
-  for (const CLI::App *group : app.get_subcommands([](const CLI::App *one) { return one->get_name().empty(); }))
-    for (std::string &name : namesOf(*group))
-      names.push_back(std::move(name));
-  return names;
-}
 
 bool isOf(const std::string &tool, const std::string &flag) {
   const Words &flags = flagsOfTool(tool);
@@ -61,25 +38,33 @@ int64_t editDistance(std::string_view a, std::string_view b) {
 
 class Sorter {
 public:
-  Sorter(const CLI::App &app, const Words &words, Tool tool) : app_(app), words_(words), tool_(tool) {}
+  // `place` stands before each problem and note; `hasPositional`: the model, or the plan, is said elsewhere.
+  Sorter(const CLI::App &app, const Words &words, Tool tool, const std::string &place = {}, bool hasPositional = false)
+      : app_(app), words_(words), tool_(tool), place_(place.empty() ? "" : place + ": "), hasPositional_(hasPositional),
+        problems_(place) {}
 
   Result<SortedFlags> run() {
     while (next_ < words_.size() && words_[next_] != "--")
       take(words_[next_]);
     sorted_.words.insert(sorted_.words.end(), words_.begin() + static_cast<ptrdiff_t>(next_), words_.end());
-    moveLastOfList();
-    sorted_.words.insert(sorted_.words.begin(), positional_.begin(), positional_.end());
+    if (!hasPositional_)
+      moveLastOfList();
     if (!problems_.empty())
       return problems_.status();
     return std::move(sorted_);
   }
+  // After run():
+  bool hasPositional() const { return !positional_.empty() || next_ + 1 < words_.size(); }
+  const Words &positional() const { return positional_; }
 
 private:
   const CLI::App &app_;
   const Words &words_;
   Tool tool_;
+  const std::string place_;
+  const bool hasPositional_;
   size_t next_ = 0;                  // word
-  Words positional_;                 // no values of a flag
+  Words positional_;                 // no values of a flag; not in sorted_.words
   std::optional<size_t> lastOfList_; // index in sorted_.words, of a list of two or more words
   SortedFlags sorted_;
   Problems problems_;
@@ -88,7 +73,7 @@ private:
     const size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
     ++next_;
-    if (!isFlag(word) || has(app_, name)) {
+    if (!isFlag(word) || hasFlag(app_, name)) {
       if (!isFlag(word)) {
         positional_.push_back(word);
         return;
@@ -133,7 +118,7 @@ private:
   // How many values are the flag's, at most.
   size_t answer(const std::string &name, const std::string &value, bool isJoined) {
     for (const std::string &other : spellingsOf(name))
-      if (other != name && (has(app_, other) || (tool_ == Tool::mgc && frontend::findModelFlag(other)))) {
+      if (other != name && (hasFlag(app_, other) || (tool_ == Tool::mgc && frontend::findModelFlag(other)))) {
         problems_.add("{}: is spelled {} here", name, other);
         return kAll;
       }
@@ -158,7 +143,7 @@ private:
       }
       if (isJoined && known->values == 0)
         problems_.add("{}={}: takes no value; leave the flag out where it is not so", name, value);
-      sorted_.notes.push_back(fmt::format("{}: {}", name, known->text));
+      sorted_.notes.push_back(fmt::format("{}{}: {}", place_, name, known->text));
       return known->values;
     }
     refuse(name);
@@ -178,7 +163,7 @@ private:
       return tool_ == Tool::mgrun
                  ? problems_.add("{}: belongs to mgc compile: the layout is a fact of the plan", name)
                  : problems_.add("{}: belongs to mgrun: mgrun PLAN {}", name, spellingsOf(name).back());
-    Words known = namesOf(app_);
+    Words known = longNamesOf(app_);
     for (const Framework &framework : frameworks())
       for (const ForeignRow &row : framework.rows)
         for (const std::string &entry : row.flags)
@@ -189,7 +174,7 @@ private:
     problems_.add("{}: there is no such flag{}", name,
                   near.empty() ? "; --help lists all" : fmt::format("; near: {}", fmt::join(near, ", ")));
     for (const std::string &other : near)
-      if (const auto its = has(app_, other) ? std::nullopt : answerOf(other, ""))
+      if (const auto its = hasFlag(app_, other) ? std::nullopt : answerOf(other, ""))
         problems_.hint("{}: {}", other, its->text);
   }
 };
@@ -215,27 +200,40 @@ std::vector<std::string> nearestNames(const std::string &name, const std::vector
   return nearest;
 }
 
-Result<SortedFlags> sortFlags(const CLI::App &app, const std::vector<std::string> &words, Tool tool) {
-  return Sorter(app, words, tool).run();
+// The positional words stand first: behind a list they would be its values.
+static SortedFlags joined(const Words &positional, SortedFlags first, SortedFlags second) {
+  const auto append = [](auto &all, auto &more) { std::ranges::move(more, std::back_inserter(all)); };
+  first.words.insert(first.words.begin(), positional.begin(), positional.end());
+  append(first.words, second.words);
+  append(first.notes, second.notes);
+  append(first.facts, second.facts);
+  return first;
 }
 
-int leaveWith(const CLI::App &app, const CLI::ParseError &end) {
-  if (dynamic_cast<const CLI::ExtrasError *>(&end)) {
-    const Words words = app.remaining(true);
-    say(stderr, "{}: not expected: {}\n", app.get_name(), fmt::join(words, " "));
-    for (const std::string &word : words)
-      if (const std::string flag = word.substr(0, word.find('=')); isOf("mgc compile", flag))
-        say(stderr, "  {} belongs to mgc compile\n", flag);
-    say(stderr, "Run with --help for what is.\n");
-    return 2;
-  }
-  if (app.exit(end) != 0)
-    return 2;
-  const Status printed = checkOutput();
-  if (printed.isOk())
-    return 0;
-  say(stderr, "{}: {}\n", app.get_name(), printed.message());
-  return 1;
+static Result<SortedFlags> sortWithConfig(const std::string &path, const CLI::App &app, const Words &words, Tool tool) {
+  MGC_ASSIGN(entries, readConfig(path, tool == Tool::mgrun ? "mgrun" : "mgc"));
+  const bool namesPositional =
+      std::ranges::any_of(entries, [&](const ConfigEntry &entry) { return app.get_option_no_throw(entry.key); });
+  Sorter typed(app, words, tool, {}, namesPositional);
+  const Result<SortedFlags> commandLine = typed.run();
+  const Result<ConfigWords> configured = wordsOf(path, entries, app, words, typed.hasPositional());
+  MGC_TRY(allOf({commandLine.status(), configured.status()}));
+  Sorter filed(app, configured->words, tool, path, true);
+  MGC_ASSIGN(file, filed.run());
+  Words positional = configured->positional;
+  positional.insert(positional.end(), typed.positional().begin(), typed.positional().end());
+  SortedFlags sorted = joined(positional, std::move(file), *commandLine);
+  sorted.notes.insert(sorted.notes.begin(), configured->notes.begin(), configured->notes.end());
+  sorted.config = path, sorted.ofConfig = configured->flags;
+  return sorted;
+}
+
+Result<SortedFlags> sortFlags(const CLI::App &app, const std::vector<std::string> &words, Tool tool) {
+  if (const std::optional<std::string> path = configIn(words))
+    return sortWithConfig(*path, app, words, tool);
+  Sorter sorter(app, words, tool);
+  MGC_ASSIGN(sorted, sorter.run());
+  return joined(sorter.positional(), std::move(sorted), {});
 }
 
 } // namespace mgc::tools

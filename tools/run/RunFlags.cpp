@@ -4,6 +4,8 @@
 #include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
+#include "runtime/train/RunFile.h"
+#include "tools/flags/ConfigFile.h"
 #include "tools/flags/FlagChecks.h"
 
 namespace mgc::tools {
@@ -122,6 +124,17 @@ void addRunFlags(CLI::App &app, TrainingOptions &options) {
     for (const std::string &flag : row.details.excludes)
       option->excludes(app.get_option(flag));
   }
+}
+
+std::string runFileText(const CLI::App &app) {
+  std::vector<ConfigEntry> entries;
+  for (const RunOption &row : runOptions()) {
+    const CLI::Option *option = app.get_option(row.flag());
+    if (option->count() > 0 && !row.details.isOfCommand)
+      entries.push_back({row.flag().substr(row.flag().starts_with("--") ? 2 : 0), option->results()});
+  }
+  return fmt::format("{}: mgrun --config with this file repeats it. Paths are as they were typed.\n{}", kRunFileBegins,
+                     configText(entries));
 }
 
 Status readCorpusFlags(TrainingOptions &options) {

@@ -13,6 +13,8 @@ namespace mgc::tools {
 std::vector<std::string> flagsOf(const RunOption &row);
 
 void addRunFlags(CLI::App &app, TrainingOptions &options);
+// The text of RunFile.h: the options that were parsed.
+std::string runFileText(const CLI::App &app);
 // --data-path and its like; an error is one of usage.
 Status readCorpusFlags(TrainingOptions &options);
 // Reads what flags name (files, a launcher's variables), and completes the options by it; all but `page`, `findStepWork` and
