@@ -2,6 +2,7 @@
 #include "runtime/train/LossLog.h"
 
 #include "runtime/base/File.h"
+#include "runtime/base/OutputFile.h"
 
 #include <algorithm>
 #include <array>
@@ -57,24 +58,33 @@ std::optional<int64_t> stepOf(std::string_view line) {
 }
 
 Status LossLog::open(const std::string &path, const std::optional<LogContinuation> &continued) {
+  MGC_ASSIGN(bytes, openFile(path, O_CREAT));
+  return bytes > 0 ? mend(bytes, continued) : Status::ok();
+}
+
+Status LossLog::verify(const std::string &path) {
+  return isThere(path) ? LossLog().openFile(path, 0).status()
+                       : verifyCreatable({"--log", "a log", nullptr}, path, true);
+}
+
+Result<int64_t> LossLog::openFile(const std::string &path, int flags) {
   path_ = path;
   struct stat file{};
   const bool isRegular = ::stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode);
-  descriptor_ =
-      Descriptor(::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  descriptor_ = Descriptor(::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_APPEND | O_CLOEXEC | flags, 0666));
   if (!descriptor_.isOpen())
     return failed(path);
   if (isRegular && !descriptor_.lock())
     return errorf("--log {}: another run writes this log, expected another name", path);
   if (!isRegular || ::fstat(descriptor_.number(), &file) != 0 || file.st_size == 0)
-    return Status::ok();
+    return 0;
   std::array<char, kBeginning.size()> beginning{};
   (void)!::pread(descriptor_.number(), beginning.data(), beginning.size(), 0);
   if (std::string_view(beginning.data(), beginning.size()) != kBeginning)
     return errorf("--log {}: holds something else than the lines of a log, expected a new name or a log, which is "
                   "gone on with",
                   path);
-  return mend(file.st_size, continued);
+  return int64_t(file.st_size);
 }
 
 // The last line may be unfinished: of a run that was killed while it wrote.

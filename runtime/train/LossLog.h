@@ -31,12 +31,15 @@ public:
   // logged, are cut off. An error where the file cannot be written, another run writes it, or it holds something
   // else than lines of a log.
   Status open(const std::string &path, const std::optional<LogContinuation> &continued);
+  // Refuses as open() does, and writes nothing.
+  static Status verify(const std::string &path);
   // Nothing where no file is open. A line that has no room is not there at all.
   Status write(const std::string &line);
   // After the last line. An error: the file was deleted meanwhile.
   Status finish() const;
 
 private:
+  Result<int64_t> openFile(const std::string &path, int flags); // bytes of a log that is there
   Status append(const std::string &text) const;
   Status mend(int64_t size, const std::optional<LogContinuation> &continued) const;
   bool isDeleted() const;

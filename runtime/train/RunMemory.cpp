@@ -34,6 +34,25 @@ std::vector<LocalRank> ranksOfRun(const TrainingOptions &options, const plan::Pl
   return ranks;
 }
 
+static std::string inMib(int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+
+std::string describeMemory(const plan::Plan &plan, std::span<const LocalRank> ranks,
+                           std::span<const MemoryLimit> limits) {
+  int64_t bytes = 0, ofDevice = 0;
+  for (const LocalRank &rank : ranks) {
+    const plan::StagePlan &stage = plan.stages[plan::stageOf(plan.mesh, rank.rank)];
+    bytes += machineBytes(plan, stage) + rank.extra;
+    ofDevice = std::max(ofDevice, stage.bytes);
+  }
+  const auto tightest = std::ranges::min_element(limits, {}, &MemoryLimit::available);
+  std::string text = fmt::format("{} of the plan's ranks here take {} of this machine's", ranks.size(), inMib(bytes));
+  if (tightest != limits.end())
+    text += fmt::format("; {} are available ({})", inMib(tightest->available), tightest->name);
+  if (plan.target != plan::Target::cpu)
+    text += fmt::format("; each takes at most {} of its device", inMib(ofDevice));
+  return text;
+}
+
 Status verifyRunMemory(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,
                        const Processes *processes, std::span<const MemoryLimit> limits) {
   const std::vector<LocalRank> ranks = ranksOfRun(options, plan, evaluation, processes);

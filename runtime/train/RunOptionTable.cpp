@@ -328,6 +328,10 @@ Rows stepOptions() {
   return {
       Row("--train-iters", at<&T::trainIters>, whole(0), corpus, "Steps; they count from 0",
           {.absent = [](const T &options) { return options.trainSamples.has_value(); }}),
+      Row("--check", at<&T::endsBeforeSteps>, kAny, run,
+          "Train nothing and write nothing: load all, read the first batch, and say what the run would refuse, take of "
+          "memory and read",
+          {.isOfCommand = true}),
       Row("--exit-interval", at<&T::exitInterval>, whole(0), run,
           "End, and save, after a number of steps that is a multiple of this; 0: at none"),
       Row("--exit-duration-in-mins", at<&T::exitMinutes>, number(0, 1e9), run,

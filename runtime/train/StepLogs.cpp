@@ -1,6 +1,10 @@
 // See StepLogs.h.
 #include "runtime/train/StepLogs.h"
 
+#include "runtime/base/File.h"
+
+#include <unistd.h>
+
 namespace mgc {
 
 std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan, bool hasTimers) {
@@ -28,6 +32,23 @@ std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &p
   for (const ExpertLoad &load : step.loads)
     scalars.push_back({load.router + " most tokens over mean", load.most / load.mean});
   return scalars;
+}
+
+// The folder, or the nearest one above it that is there.
+static Status verifyFolder(const std::string &folder) {
+  std::error_code ignored;
+  std::filesystem::path path = std::filesystem::absolute(folder, ignored);
+  while (!isThere(path) && path.has_relative_path())
+    path = path.parent_path();
+  if (std::filesystem::is_directory(path, ignored) && ::access(path.c_str(), W_OK | X_OK) == 0)
+    return Status::ok();
+  return errorf("--tensorboard-dir {}: {} is no folder that can be written", folder, path.string());
+}
+
+Status StepLogs::verify(const TrainingOptions &options) {
+  if (options.log)
+    MGC_TRY(LossLog::verify(*options.log));
+  return options.tensorboard ? verifyFolder(*options.tensorboard) : Status::ok();
 }
 
 Status StepLogs::open(const TrainingOptions &options, const std::optional<LogContinuation> &continued) {

@@ -11,6 +11,8 @@ class StepLogs {
 public:
   // `continued`: see LossLog::open; the event file tells it to TensorBoard, which drops the steps that are repeated.
   Status open(const TrainingOptions &options, const std::optional<LogContinuation> &continued);
+  // Refuses as open() does, and writes nothing.
+  static Status verify(const TrainingOptions &options);
   // A note for people where a step is not in a file, of each file the first time.
   std::vector<std::string> write(const TrainingStep &step, const plan::Plan &plan);
   std::vector<std::string> write(const EvaluationResult &evaluation);

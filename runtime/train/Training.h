@@ -98,6 +98,7 @@ struct TrainingOptions {
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
   bool profile = false;                          // also with profileJson
   bool force = false;                            // --save may replace a checkpoint of another model
+  bool endsBeforeSteps = false;                  // --check: nothing is trained, and nothing written
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
   // The training's length in samples, where it is counted in them, as its schedule is then (OptimizerOptions::bySamples). Then
@@ -169,6 +170,11 @@ struct EvaluationResult {
   double perplexity() const; // e^loss; of a loss beyond 20 that of 20, as Megatron-LM has it
 };
 
+// For people: the findings of a run that ends before its first step.
+struct StartReport {
+  std::string memory, batch; // memory of the ranks here; the first batch, or why there is none
+};
+
 struct TrainingSummary {
   int64_t trainIters = 0; // iterations of the training
   int64_t steps = 0;      // done by this run
@@ -177,6 +183,7 @@ struct TrainingSummary {
   bool endedEarly = false;                  // by exitInterval, exitMinutes or earlyStop
   double firstLoss = 0, lastLoss = 0;       // losses of steps that were not skipped
   double tokens = 0, seconds = 0;           // totals of all steps; tokens read, counted in the loss or not
+  std::optional<StartReport> start;         // if that is all that was asked for
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
   std::optional<DeviceMemory> deviceMemory; // after the last step
   bool isTraced = false, isProfileWritten = false, isPageWritten = false; // into their files

@@ -44,6 +44,8 @@ private:
   Status openData();
   Status openLogs();
   Status runSteps();
+  Result<PartResult> checkStart(); // all processes
+  std::string describeBatch(int64_t step, const GlobalBatch &batch);
   Status saveAtTheEnd();
   Status saveAfter(const Status &failure);
   Status trace() const;
@@ -143,7 +145,7 @@ Status TrainingPart::load() {
     norms_.emplace(engine_->plan(), engine_->arenas());
   if (options_.findStepWork)
     work_ = options_.findStepWork(engine_->plan());
-  if (options_.isProfiled()) {
+  if (options_.isProfiled() && !options_.endsBeforeSteps) {
     MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
     MGC_SET(rates_, engine_->measureRates());
   }
@@ -158,6 +160,8 @@ Status TrainingPart::load() {
 }
 
 Status TrainingPart::openLogs() {
+  if (options_.endsBeforeSteps)
+    return StepLogs::verify(options_);
   const std::optional<int64_t> step = start_.continued(options_);
   if (!step)
     return logs_.open(options_, std::nullopt);
@@ -556,6 +560,8 @@ Result<PartResult> TrainingPart::run() {
   ++shared_.parts;
   summary_.trainIters = options_.trainIters;
   MGC_TRY(load());
+  if (options_.endsBeforeSteps)
+    return checkStart();
   const Status ran = runSteps();
   summary_.deviceMemory = engine_->deviceMemory();
   const Status logged = logs_.finish();
@@ -569,6 +575,34 @@ Result<PartResult> TrainingPart::run() {
   summary_.isPageWritten = options_.page && shown.isOk();
   summary_.outputs = allOf({logged, traced, profiled, shown});
   return PartResult{summary_, stepsDone(), isOver()};
+}
+
+Result<PartResult> TrainingPart::checkStart() {
+  const int64_t step = start_.step();
+  StartReport report{describeMemory(engine_->plan(),
+                                    ranksOfRun(options_, engine_->plan(), evaluationPlan_, processes()),
+                                    shared_.limits),
+                     fmt::format("none: all {} steps of the training are done", step)};
+  if (step < end_) {
+    const Result<const GlobalBatch *> batch = data_->batchOf(step);
+    failure_ = batch.status();
+    if (batch.isOk())
+      report.batch = *batch ? describeBatch(step, **batch) : data_->describeUnlabelled(step);
+  }
+  MGC_ASSIGN(votes, vote(failure_));
+  MGC_TRY(Status(failure_));
+  if (votes == failed)
+    return Status::error("another process refused its data");
+  summary_.start = std::move(report);
+  summary_.interrupted = votes == interrupted;
+  return PartResult{summary_, stepsDone(), true};
+}
+
+// "step 0: 1008 of 1024 tokens count in the loss; corpus.txt: .."
+std::string TrainingPart::describeBatch(int64_t step, const GlobalBatch &batch) {
+  const auto counted = std::ranges::count_if(batch.labels, [](int32_t label) { return label != kIgnoredLabel; });
+  return fmt::format("step {}: {} of {} tokens count in the loss; {}", step, counted, batch.labels.size(),
+                     data_->describeBatch(step));
 }
 
 // Trained weights are not lost if something other than the training failed.

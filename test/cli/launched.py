@@ -67,6 +67,13 @@ class Launched:
         for _, output, errors in results[1:]:
             self.assertEqual((output, errors), ("", ""))
 
+    def test_a_check_trains_nothing(self):
+        results = self.succeed(self.start([*MOCK, "--check", "--save", "unmade", "--log", "unmade.jsonl"]))
+        self.assertIn("nothing is refused; nothing was trained", results[0][1])
+        self.assertRegex(results[0][1], r"memory +4 of the plan's ranks here take")
+        self.assertEqual([output for _, output, _ in results[1:]], ["", "", ""])
+        self.assertFalse(os.path.exists("unmade") or os.path.exists("unmade.jsonl"))
+
     def test_each_process_traces_and_profiles_its_own_rank(self):
         results = self.succeed(self.start([*MOCK, "--profile", "--trace", "trace.json", "--profile-json", "profile.json"]))
         self.assertIn("\ntrace     trace.rank0.json\nprofile   profile.rank0.json\n", results[0][1])

@@ -179,7 +179,14 @@ void RunScreen::drawBar(const std::string &more) {
   barShown_ = true;
 }
 
+static std::string describeStart(const StartReport &start) {
+  return fmt::format("nothing is refused; nothing was trained, and nothing written\n{:<10}{}\n{:<10}{}\n", "memory",
+                     start.memory, "batch", start.batch);
+}
+
 std::string describeSummary(const TrainingOptions &options, const TrainingSummary &summary) {
+  if (summary.start)
+    return describeStart(*summary.start);
   std::string text = fmt::format("{} step{}{}", summary.steps, summary.steps == 1 ? "" : "s",
                                  summary.interrupted  ? " (interrupted)"
                                  : summary.endedEarly ? fmt::format(" of {}", summary.trainIters)
