@@ -4,6 +4,8 @@
 #include "model/file/SameModel.h"
 #include "plan/cost/Machine.h"
 #include "plan/cost/ModelFlops.h"
+#include "runtime/comm/mpi/MpiLibrary.h"
+#include "runtime/device/Plugin.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "runtime/train/TrainingOfRank.h"
 #include "tools/ProfileTable.h"
@@ -161,7 +163,11 @@ int main(int argc, char **argv) {
   app.name("mgrun");
   app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or "
              "SIGUSR2: after the step that runs, and saved.");
-  app.set_version_flag("--version", versionText("mgrun", {gemmLibrary(), jsonLibrary(), commandLineLibrary()}));
+  app.set_version_flag("--version", [] {
+    return versionText("mgrun",
+                       {gemmLibrary(), jsonLibrary(), commandLineLibrary(), "plugin: " + plugin::describePlugin("cuda"),
+                        "plugin: " + describePlugin(MpiKind::openMpi), "plugin: " + describePlugin(MpiKind::mpich)});
+  });
   app.option_defaults()->always_capture_default();
   TrainingOptions options;
   addRunFlags(app, options);

@@ -41,6 +41,23 @@ Result<PluginDevice> Plugin::openDevice(int32_t ordinal, bool deterministic) con
   return PluginDevice(*api_, raw);
 }
 
+static Result<std::string> describeDevices(const Plugin &plugin) {
+  MGC_ASSIGN(count, plugin.countDevices());
+  if (count == 0)
+    return std::string("no device");
+  MGC_ASSIGN(device, plugin.openDevice(0));
+  MGC_ASSIGN(facts, device.describe());
+  return fmt::format("{} device{}, {}", count, count == 1 ? "" : "s", facts.versions);
+}
+
+std::string describePlugin(const std::string &name) {
+  const Result<Plugin> plugin = Plugin::open(name);
+  if (!plugin.isOk())
+    return inOneLine(plugin.status());
+  const Result<std::string> devices = describeDevices(*plugin);
+  return fmt::format("{} by {}: {}", name, plugin->path(), devices.isOk() ? *devices : inOneLine(devices.status()));
+}
+
 Result<bool> Event::isDone() const {
   int32_t done = 0;
   MGC_TRY(call<&Table::query>(api(), raw(), &done));

@@ -251,4 +251,7 @@ private:
   std::string path_;
 };
 
+// For people: the plugin's file, and the devices and libraries that it finds here, or why there are none. `name`: "cuda".
+std::string describePlugin(const std::string &name);
+
 } // namespace mgc::plugin

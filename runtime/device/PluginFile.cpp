@@ -70,4 +70,14 @@ Result<OpenedPlugin> openPlugin(const PluginFacts &facts, const std::string &pat
   return OpenedPlugin{table, file};
 }
 
+std::string inOneLine(const Status &error) {
+  std::string text;
+  for (const char c : error.message()) {
+    const char shown = c == '\n' ? ' ' : c;
+    if (shown != ' ' || !text.ends_with(' '))
+      text += shown;
+  }
+  return text;
+}
+
 } // namespace mgc::plugin

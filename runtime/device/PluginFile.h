@@ -30,4 +30,7 @@ struct OpenedPlugin {
 // there. It stays loaded until the process ends.
 Result<OpenedPlugin> openPlugin(const PluginFacts &facts, const std::string &path = {});
 
+// The message of an error without its line breaks.
+std::string inOneLine(const Status &error);
+
 } // namespace mgc::plugin

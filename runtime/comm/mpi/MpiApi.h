@@ -16,15 +16,20 @@
 extern "C" {
 #endif
 
-enum { MGC_MPI_API_VERSION = 2 };
+enum { MGC_MPI_API_VERSION = 3 };
 enum { MGC_MPI_ANY_RANK = -1 };
 
 typedef struct mgc_mpi_world mgc_mpi_world;
 
+/* The opened library, for people: "Open MPI 4.1.4". */
+typedef struct {
+  char text[256];
+} mgc_mpi_version;
+
 typedef struct {
   int64_t rank, ranks;             /* numbering of all processes that were started together */
   int64_t local_rank, local_ranks; /* numbering of the processes on this machine */
-  char version[256];               /* version of the opened library, for people: "Open MPI 4.1.4" */
+  mgc_mpi_version version;
 } mgc_mpi_facts;
 
 /* `rows` pieces of `row_bytes`, `stride` bytes from one to the next. Only read of what is sent. */
@@ -40,7 +45,8 @@ typedef struct {
 
 typedef struct {
   int32_t version;
-  const char *kind; /* the MPI that the plugin was built for: "Open MPI" or "MPICH" */
+  const char *kind;                           /* the MPI that the plugin was built for: "Open MPI" or "MPICH" */
+  void (*describe)(mgc_mpi_version *version); /* before start, too */
   int (*start)(mgc_mpi_facts *facts, mgc_error *error);
   int (*stop)(mgc_error *error);
   /* Ends all processes of the job with `code`, this one too, those that hang as well; returns where their launcher does so by

@@ -47,4 +47,13 @@ Result<const MpiTable *> openMpi(MpiKind kind, const std::string &path) {
   return table;
 }
 
+std::string describePlugin(MpiKind kind) {
+  const Result<plugin::OpenedPlugin> opened = plugin::openPlugin(factsOf(kind));
+  if (!opened.isOk())
+    return plugin::inOneLine(opened.status());
+  mgc_mpi_version version{};
+  static_cast<const MpiTable *>(opened->table)->describe(&version);
+  return fmt::format("{} by {}", version.text, opened->path);
+}
+
 } // namespace mgc

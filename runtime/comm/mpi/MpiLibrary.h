@@ -21,4 +21,7 @@ const char *nameOf(MpiKind kind); // "Open MPI"
 // libmgc_mpi_<kind>.so; the error says what else would work.
 Result<const MpiTable *> openMpi(MpiKind kind, const std::string &path = {});
 
+// For people, of the plugin and its library: "Open MPI 4.1.4 by /usr/lib/libmgc_mpi_openmpi.so", or why there is none.
+std::string describePlugin(MpiKind kind);
+
 } // namespace mgc

@@ -95,14 +95,14 @@ Result<std::unique_ptr<MpiProcess>> MpiProcess::start(Launch &launch, std::chron
 
 // A library that the launcher does not know starts each process as a world of its own.
 Status MpiProcess::verify(const Launch &launch) const {
-  if ((std::string_view(facts_.version).find(nameOf(MpiKind::openMpi)) == 0) != (launch.mpi == MpiKind::openMpi))
+  if ((std::string_view(facts_.version.text).find(nameOf(MpiKind::openMpi)) == 0) != (launch.mpi == MpiKind::openMpi))
     return errorf("{} was found where the plugin for {} was opened; expected the libraries that it was built with",
-                  facts_.version, table_.kind);
+                  facts_.version.text, table_.kind);
   if (facts_.rank == launch.rank && facts_.ranks == launch.size)
     return Status::ok();
   return errorf("{} counts this process as rank {} of {}, the launcher as rank {} of {} ({}); expected the same: the "
                 "mpirun of this {}, srun --mpi={}, and neither --rank nor --world-size",
-                facts_.version, facts_.rank, facts_.ranks, launch.rank, launch.size, launch.by, table_.kind,
+                facts_.version.text, facts_.rank, facts_.ranks, launch.rank, launch.size, launch.by, table_.kind,
                 launch.mpi == MpiKind::openMpi ? "pmix" : "pmi2");
 }
 

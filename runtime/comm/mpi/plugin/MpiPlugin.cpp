@@ -96,6 +96,15 @@ Result<MpiElements> elementsOf(World &world, const mgc_mpi_region &region) {
   return MpiElements{1, entry->second};
 }
 
+void describe(mgc_mpi_version *version) {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  text[std::min(std::strcspn(text, "\n,"), sizeof version->text - 1)] = 0; // drops the description of the build
+  std::replace(text, text + std::strlen(text), '\t', ' ');
+  std::strcpy(version->text, text);
+}
+
 // Signals are mgrun's.
 Status start(mgc_mpi_facts *facts) {
   int given = 0;
@@ -106,18 +115,14 @@ Status start(mgc_mpi_facts *facts) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MGC_TRY(check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
                 "MPI_Comm_split_type"));
-  int rank = 0, ranks = 0, localRank = 0, localRanks = 0, length = 0;
+  int rank = 0, ranks = 0, localRank = 0, localRanks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Comm_rank(machine, &localRank);
   MPI_Comm_size(machine, &localRanks);
   MPI_Comm_free(&machine);
   *facts = {rank, ranks, localRank, localRanks, {}};
-  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  MPI_Get_library_version(version, &length);
-  version[std::min(std::strcspn(version, "\n,"), sizeof facts->version - 1)] = 0; // drops the description of the build
-  std::replace(version, version + std::strlen(version), '\t', ' ');
-  std::strcpy(facts->version, version);
+  describe(&facts->version);
   return Status::ok();
 }
 
@@ -222,6 +227,7 @@ using plugin::entry;
 
 constexpr mgc_mpi_api_table kTable = {.version = MGC_MPI_API_VERSION,
                                       .kind = kKind,
+                                      .describe = describe,
                                       .start = entry<start>,
                                       .stop = entry<stop>,
                                       .abandon = abandon,
