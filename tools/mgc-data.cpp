@@ -5,6 +5,7 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/data/preprocess/Preprocess.h"
 #include "tools/ShowData.h"
+#include "tools/flags/Completion.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/Usage.h"
 #include "tools/process/Process.h"
@@ -238,6 +239,15 @@ Status runShow(ShowFlags &flags) {
   return showSamples(flags.options);
 }
 
+int printCompletion(const CLI::App &app, const std::string &shell) {
+  const auto noOthers = [](const CLI::Option &) { return std::vector<std::string>(); };
+  const Result<std::string> script = completionScript(app, shell, noOthers);
+  if (!script.isOk())
+    return fail(script.status());
+  say(stdout, "{}", *script);
+  return leave(checkOutput());
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -264,6 +274,8 @@ int main(int argc, char **argv) {
   std::vector<std::string> described;
   CLI::App *infoApp = app.add_subcommand("info", "What is in .bin and .idx; checks them");
   infoApp->add_option("prefix", described, "Prefixes of files")->required();
+  std::string shell;
+  CLI::App *completionApp = addCompletion(app, shell);
   if (const Status known = verifyCommand(app, {argv + 1, argv + argc}); !known.isOk()) {
     fail(known);
     return 2;
@@ -273,6 +285,8 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return leaveWith(app, error);
   }
+  if (completionApp->parsed())
+    return printCompletion(app, shell);
   if (preprocessApp->parsed()) {
     stopAtRequests();
     return runPreprocess(preprocessFlags);

@@ -43,6 +43,15 @@ using namespace mgc::tools;
 
 namespace {
 
+PhaseNames phaseNames() {
+  PhaseNames names;
+  for (const Phase &phase : phases())
+    names.modules.push_back(phase.name.str());
+  for (const TextPhase &phase : textPhases())
+    names.texts.push_back(phase.name.str());
+  return names;
+}
+
 constexpr int64_t kMaxProgramBytes = int64_t(1) << 31;
 
 // MLIR's parser calls itself for each level.
@@ -505,7 +514,7 @@ int main(int argc, char **argv) {
   Parsed parsed = parseFlags(
       argc, argv,
       versionText("mgc", {"LLVM and MLIR " LLVM_VERSION_STRING, gemmLibrary(), jsonLibrary(), commandLineLibrary()}),
-      supportedByCompiler());
+      supportedByCompiler(), phaseNames());
   if (parsed.exitCode >= 0)
     return parsed.exitCode;
   const CompileFlags &flags = parsed.flags.compile;

@@ -10,6 +10,7 @@
 #include "runtime/train/TrainingOfRank.h"
 #include "tools/ProfileTable.h"
 #include "tools/RunPage.h"
+#include "tools/flags/Completion.h"
 #include "tools/flags/Usage.h"
 #include "tools/page/Page.h"
 #include "tools/process/Process.h"
@@ -67,6 +68,12 @@ int fail(const Status &status) {
 int failUsage(const Status &status) {
   fail(status);
   return 2;
+}
+
+int print(const std::string &text) {
+  say(stdout, "{}", text);
+  const Status printed = checkOutput();
+  return printed.isOk() ? 0 : fail(printed);
 }
 
 // No peak is known of CPUs. The description of a GPU is that of its target, whose cards have one peak.
@@ -172,10 +179,14 @@ int main(int argc, char **argv) {
   TrainingOptions options;
   addRunFlags(app, options);
   app.add_flag("--list-options")->description("Print the reference of these options (docs/run-options.md), and end");
-  if (argc == 2 && std::string_view(argv[1]) == "--list-options") {
-    say(stdout, "{}", runOptionsPage());
-    const Status printed = checkOutput();
-    return printed.isOk() ? 0 : fail(printed);
+  if (argc == 2 && std::string_view(argv[1]) == "--list-options")
+    return print(runOptionsPage());
+  app.add_option("--completion")
+      ->description("Print the completion of a shell, bash or zsh, and end")
+      ->type_name("SHELL");
+  if (argc == 3 && std::string_view(argv[1]) == "--completion") {
+    const Result<std::string> script = completionScript(app, argv[2], proposedWords);
+    return script.isOk() ? print(*script) : failUsage(script.status());
   }
   Result<SortedFlags> sorted = sortFlags(app, {argv + 1, argv + argc}, Tool::mgrun);
   if (!sorted.isOk())

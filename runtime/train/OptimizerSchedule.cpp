@@ -41,8 +41,8 @@ std::string nameOf(const OptimizerOptions &options, std::string_view flag) {
   return fmt::format("{}{}", flag, options.bySamples ? "samples" : "iters");
 }
 
-bool isOneOf(const std::string &value, std::initializer_list<const char *> names) {
-  return std::find(names.begin(), names.end(), value) != names.end();
+bool isOneOf(const std::string &value, const std::vector<std::string> &names) {
+  return std::ranges::find(names, value) != names.end();
 }
 
 // The update computes in float: a value counts as what it is there.
@@ -84,14 +84,14 @@ void checkSchedule(const OptimizerOptions &options, int64_t decay, Problems &pro
                   "--lr-warmup-init = {}: at least 0, at most --lr = {}", options.lrWarmupInit, options.lr);
   problems.expect(options.minLr >= 0 && (options.minLr <= options.lr || !(options.lr >= 0)),
                   "--min-lr = {}: at least 0, at most --lr = {}", options.minLr, options.lr);
-  problems.expect(isOneOf(options.lrDecayStyle, {"constant", "linear", "cosine", "WSD"}),
-                  "--lr-decay-style = {}: constant, linear, cosine or WSD", options.lrDecayStyle);
+  problems.expect(isOneOf(options.lrDecayStyle, kDecayStyles), "--lr-decay-style = {}: constant, linear, cosine or WSD",
+                  options.lrDecayStyle);
   problems.expect(options.lrWarmup >= 0 && (options.lrWarmup == 0 || options.lrWarmup < decay),
                   "{} = {}: at least 0, below the {} {} of the decay; so is what --lr-warmup-fraction gives",
                   nameOf(options, "--lr-warmup-"), options.lrWarmup, decay, options.bySamples ? "samples" : "steps");
   if (options.lrDecayStyle != "WSD")
     return;
-  problems.expect(isOneOf(options.lrWsdDecayStyle, {"linear", "cosine", "exponential", "minus_sqrt"}),
+  problems.expect(isOneOf(options.lrWsdDecayStyle, kWsdDecayStyles),
                   "--lr-wsd-decay-style = {}: linear, cosine, exponential or minus_sqrt", options.lrWsdDecayStyle);
   problems.expect(options.lrWsdDecay > 0 && options.lrWsdDecay <= decay, "{} = {}: WSD needs 1 to {}",
                   nameOf(options, "--lr-wsd-decay-"), options.lrWsdDecay, decay);

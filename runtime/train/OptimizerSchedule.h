@@ -17,6 +17,9 @@ struct TrainedSoFar {
 };
 
 // Defaults are Megatron-LM's where it has one; it asks for lr.
+inline const std::vector<std::string> kDecayStyles = {"constant", "linear", "cosine", "WSD"},
+                                      kWsdDecayStyles = {"linear", "cosine", "exponential", "minus_sqrt"};
+
 struct OptimizerOptions {
   bool bySamples = false; // --train-samples: the schedule's lengths are samples, else steps
   double lr = 1e-3, minLr = 0;

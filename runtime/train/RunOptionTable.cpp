@@ -37,6 +37,7 @@ OptionRange whole(int64_t least = kAny.least, int64_t most = kAny.most) {
 OptionRange number(double lowest = kAny.lowest, double highest = kAny.highest) {
   return {.kind = Kind::number, .lowest = lowest, .highest = highest};
 }
+OptionRange proposing(std::vector<std::string> words) { return {.kind = Kind::notEmpty, .words = std::move(words)}; }
 OptionRange oneOf(std::vector<std::string> words) { return {.kind = Kind::words, .words = std::move(words)}; }
 
 bool hasRates(const T &options) { return !options.optimizer.lrList.empty(); }
@@ -467,8 +468,8 @@ Rows optimizerOptions() {
       Row("--lr", atOptimizer<&O::lr>, number(), optimizer, "Learning rate", {.idle = {kRates}, .absent = hasRates}),
       Row("--min-lr", atOptimizer<&O::minLr>, number(), optimizer, "Where the decay ends",
           {.idle = {kRates, kConstant}, .absent = hasRates}),
-      Row("--lr-decay-style", atOptimizer<&O::lrDecayStyle>, kNotEmpty, optimizer, "constant, linear, cosine or WSD",
-          {.idle = {kRates}, .absent = hasRates}),
+      Row("--lr-decay-style", atOptimizer<&O::lrDecayStyle>, proposing(kDecayStyles), optimizer,
+          "constant, linear, cosine or WSD", {.idle = {kRates}, .absent = hasRates}),
       Row("--lr-decay-iters", atOptimizer<&O::lrDecay>, whole(), optimizer, "Steps to --min-lr; 0: --train-iters",
           {.idle = {kRates, kConstant},
            .text = textOfDecay,
@@ -480,7 +481,7 @@ Rows optimizerOptions() {
           {.excludes = {"--lr-warmup-iters"}, .idle = {kRates}}),
       Row("--lr-warmup-init", atOptimizer<&O::lrWarmupInit>, number(), optimizer,
           "Rate of the first step of the warmup", {.idle = {kRates, kNoWarmup}, .absent = hasRates}),
-      Row("--lr-wsd-decay-style", atOptimizer<&O::lrWsdDecayStyle>, kNotEmpty, optimizer,
+      Row("--lr-wsd-decay-style", atOptimizer<&O::lrWsdDecayStyle>, proposing(kWsdDecayStyles), optimizer,
           "linear, cosine, exponential or minus_sqrt", {.idle = {kRates, kNotWsd}, .absent = hasRates}),
       Row("--lr-wsd-decay-iters", atOptimizer<&O::lrWsdDecay>, whole(), optimizer, "Last steps, in which WSD decays",
           {.idle = {kRates, kNotWsd}, .absent = hasNoIterations}),

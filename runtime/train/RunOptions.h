@@ -27,7 +27,7 @@ struct OptionRange {
           most = std::numeric_limits<int64_t>::max(); // bounds of whole
   double lowest = std::numeric_limits<double>::lowest(),
          highest = std::numeric_limits<double>::max(); // bounds of number
-  std::vector<std::string> words = {};
+  std::vector<std::string> words = {};                 // all, of kind words; of another kind proposals for completion
 };
 
 // Agrees: whether the processes of a run must have the same value, and whether the run that goes on from a checkpoint must.

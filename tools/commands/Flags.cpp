@@ -1,6 +1,7 @@
 #include "tools/commands/Flags.h"
 
 #include "tools/commands/LayoutFlags.h"
+#include "tools/flags/Completion.h"
 #include "tools/flags/ConfigFile.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/Usage.h"
@@ -121,7 +122,33 @@ static Status takeForeign(const CLI::App &command, std::vector<std::string> &wor
   return Status::ok();
 }
 
-Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported) {
+static ProposedWords proposedWords(const frontend::Supported &supported, const PhaseNames &phases) {
+  return [&](const CLI::Option &option) -> std::vector<std::string> {
+    const auto &rows = frontend::layoutOptions();
+    const auto isRow = [&](const frontend::LayoutOption &row) { return option.check_name(row.flag); };
+    if (const auto row = std::ranges::find_if(rows, isRow); row != rows.end() && row->words)
+      return row->words(supported);
+    std::vector<std::string> words;
+    if (option.check_name("--compile-from") || option.check_name("--compile-to"))
+      words = phases.modules;
+    if (option.check_name("--compile-to"))
+      words.insert(words.end(), phases.texts.begin(), phases.texts.end());
+    return words;
+  };
+}
+
+static int printCompletion(const CLI::App &app, const std::string &shell, const ProposedWords &words) {
+  const Result<std::string> script = completionScript(app, shell, words);
+  if (script.isOk())
+    say(stdout, "{}", *script);
+  const Status printed = script.isOk() ? checkOutput() : script.status();
+  if (!printed.isOk())
+    say(stderr, "mgc: {}\n", printed.message());
+  return printed.isOk() ? 0 : 1;
+}
+
+Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported,
+                              const PhaseNames &phases) {
   Parsed parsed;
   CLI::App app("mgc: compiles a transformer and a layout into checked plans for every rank", "mgc");
   app.require_subcommand(1);
@@ -139,6 +166,8 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
       ->excludes(schema);
   options->add_flag("--names", parsed.flags.names, "The names of all options instead, as JSON")->excludes(schema);
   app.add_subcommand(std::string(kTranslate), "Translate a command line of Megatron-LM (docs/megatron-lm.md)");
+  std::string shell;
+  auto *completion = addCompletion(app, shell);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (const Status known = verifyCommand(app, words); !known.isOk()) {
     say(stderr, "mgc: {}\n", known.message());
@@ -159,6 +188,8 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
     parsed.exitCode = leaveWith(app, error, sorted);
     return parsed;
   }
+  if (completion->parsed())
+    parsed.exitCode = printCompletion(app, shell, proposedWords(supported, phases));
   parsed.flags.command = explain->parsed()   ? Flags::Command::explain
                          : options->parsed() ? Flags::Command::options
                                              : Flags::Command::compile;

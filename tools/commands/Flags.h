@@ -50,8 +50,13 @@ struct Parsed {
   Flags flags;
   int exitCode = -1; // >= 0: leave with it
 };
+// Names of phases, for completion.
+struct PhaseNames {
+  std::vector<std::string> modules, texts; // phases that give a module; phases after them, which print
+};
 // `version`: what --version prints.
-Parsed parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported);
+Parsed parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported,
+                  const PhaseNames &phases);
 
 // The words of mgc compile behind its name; an error says what is wrong with them.
 Result<CompileFlags> parseCompileFlags(std::vector<std::string> words, const frontend::Supported &supported);

@@ -126,6 +126,12 @@ void addRunFlags(CLI::App &app, TrainingOptions &options) {
   }
 }
 
+std::vector<std::string> proposedWords(const CLI::Option &option) {
+  const auto isRow = [&](const RunOption &row) { return option.check_name(row.flag()); };
+  const auto row = std::ranges::find_if(runOptions(), isRow);
+  return row == runOptions().end() ? std::vector<std::string>() : row->range.words;
+}
+
 std::string runFileText(const CLI::App &app) {
   std::vector<ConfigEntry> entries;
   for (const RunOption &row : runOptions()) {

@@ -13,6 +13,8 @@ namespace mgc::tools {
 std::vector<std::string> flagsOf(const RunOption &row);
 
 void addRunFlags(CLI::App &app, TrainingOptions &options);
+// Words of a row's range, for completion.
+std::vector<std::string> proposedWords(const CLI::Option &option);
 // The text of RunFile.h: the options that were parsed.
 std::string runFileText(const CLI::App &app);
 // --data-path and its like; an error is one of usage.
