@@ -25,8 +25,10 @@
 #include "tools/commands/LayoutFiles.h"
 #include "tools/commands/OptionsPage.h"
 #include "tools/commands/VocabularyPage.h"
+#include "tools/compare/Comparison.h"
 #include "tools/explain/Explain.h"
 #include "tools/flags/Usage.h"
+#include "tools/page/Page.h"
 #include "tools/process/CompilerProcess.h"
 #include "tools/supported/SupportedByCompiler.h"
 #include "tools/version/Version.h"
@@ -483,6 +485,23 @@ Status compile(const CompileFlags &asked) {
   return compileSmallerBatches(flags, imported.smaller);
 }
 
+Status compare(const CompareFlags &flags) {
+  std::vector<RunLog> runs;
+  for (const std::string &log : flags.logs) {
+    if (isSameFile(log, flags.html))
+      return errorf("--html {}: is one of the logs, expected another", flags.html);
+    MGC_ASSIGN(run, readRunLog(log));
+    runs.push_back(std::move(run));
+  }
+  const Comparison comparison = compareRuns(std::move(runs));
+  if (!flags.html.empty()) {
+    MGC_TRY(verifyCreatable(pageKind(), flags.html, flags.force));
+    return writeFileAtomically(flags.html, comparisonPage(comparisonData(comparison)));
+  }
+  say(stdout, "{}", textOf(comparison));
+  return checkOutput();
+}
+
 Status printOptions(const Flags &flags) {
   const frontend::Supported supported = supportedByCompiler();
   say(stdout, "{}",
@@ -521,6 +540,7 @@ int main(int argc, char **argv) {
   Status status = parsed.flags.command == Flags::Command::compile
                       ? withConfig(compile(flags), flags.config, flags.ofConfig)
                   : parsed.flags.command == Flags::Command::explain ? explain(parsed.flags.explain)
+                  : parsed.flags.command == Flags::Command::compare ? compare(parsed.flags.compare)
                                                                     : printOptions(parsed.flags);
   if (status.isOk())
     return 0;

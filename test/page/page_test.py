@@ -258,6 +258,40 @@ class Shown(unittest.TestCase):
         write_page("odd.html", "run.html", page)
         self.assertEqual(self.browser.probe("odd.html", 'return document.querySelectorAll("#training .curve").length'), 5)
 
+    def test_runs_beside_each_other(self):
+        name = "<b>&.jsonl"
+        for log, steps in (name, range(30)), ("short.jsonl", range(5, 10)):
+            with open(log, "w") as file:
+                for step in steps:
+                    file.write(json.dumps({"step": step, "loss": None if step == 7 else 1 / (step + 1), "grad_norm": 2, "tokens": 10,
+                                           "seconds": 0.1}) + "\n")
+        run(MGC, "compare", name, "short.jsonl", "--html", "runs.html")
+        legend, titles, curves, told, last = self.browser.probe("runs.html", """
+          const figures = () => [...document.querySelectorAll("figure")];
+          const hover = () => {
+            const svg = figures()[0].querySelector("svg"), box = svg.getBoundingClientRect();
+            svg.dispatchEvent(new PointerEvent("pointermove", {clientX: box.right - 10, clientY: box.y + 20}));
+            return figures()[0].querySelector("output").value;
+          };
+          const told = [hover()];
+          document.querySelector("[data-axis=tokens]").click();
+          for (let i = 0; i < 3; ++i)
+            await frame();
+          told.push(hover());
+          return [[...document.querySelectorAll(".legend li")].map(item => item.textContent),
+                  figures().map(figure => figure.querySelector("figcaption").firstChild.textContent),
+                  figures().map(figure => figure.querySelectorAll(".curve").length), told,
+                  document.querySelector("[aria-pressed=true]").textContent];""")
+        self.assertEqual(legend, [name, "short.jsonl"])
+        self.assertEqual(titles, ["loss", "gradient norm", "tokens per second"])
+        self.assertEqual(curves, [2, 2, 2])
+        self.assertEqual(told, [f"step 29: {name} 0.03333, short.jsonl 0.1", f"tokens 300: {name} 0.03333, short.jsonl 0.1"])
+        self.assertEqual(last, "By tokens")
+        for width in 1440, 500:
+            found = self.browser.probe("runs.html", OVERFLOWS, (width, 900))
+            self.assertLessEqual(*found["page"])
+            self.assertEqual(found["wide"], [])
+
     def test_both_colour_schemes(self):
         light, dark = self.browser.picture("run.html"), self.browser.picture("run.html", dark=True)
         self.assertGreater(light[2, 2].min(), 230)

@@ -107,6 +107,17 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
       ->excludes(html);
 }
 
+void addCompare(CLI::App &app, CompareFlags &flags) {
+  constexpr int kMostRuns = 10; // the page has as many colours
+  app.add_option("logs", flags.logs, "Files of mgrun --log")->required()->expected(1, kMostRuns)->check(notEmpty());
+  CLI::Option *html =
+      app.add_option("--html", flags.html, "File (.html) for a page with the curves of all runs, instead of text")
+          ->check(notEmpty());
+  app.add_flag("--force", flags.force, "Let --html replace a file that is no page of mgc")
+      ->disable_flag_override()
+      ->needs(html);
+}
+
 } // namespace
 
 // The words of a command behind its name, without flags that only Megatron-LM has.
@@ -158,6 +169,9 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   auto *explain =
       app.add_subcommand("explain", "Say what a plan does: layout, memory, traffic, schedule, predicted time");
   addExplain(*explain, parsed.flags.explain);
+  auto *compare =
+      app.add_subcommand("compare", "Compare runs by their logs: losses, gradient norms, tokens per second");
+  addCompare(*compare, parsed.flags.compare);
   auto *options = app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
   auto *schema = options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's \"mgc\" instead");
   options
@@ -191,6 +205,7 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   if (completion->parsed())
     parsed.exitCode = printCompletion(app, shell, proposedWords(supported, phases));
   parsed.flags.command = explain->parsed()   ? Flags::Command::explain
+                         : compare->parsed() ? Flags::Command::compare
                          : options->parsed() ? Flags::Command::options
                                              : Flags::Command::compile;
   if (explain->parsed() && parsed.flags.explain.plan.empty() && !parsed.flags.explain.print) {

@@ -38,10 +38,17 @@ struct ExplainFlags {
   bool force = false;   // --force: the page replaces a file of another kind
 };
 
+struct CompareFlags {
+  std::vector<std::string> logs;
+  std::string html;   // --html: file for the page; empty: text
+  bool force = false; // --force: the page replaces a file of another kind
+};
+
 struct Flags {
-  enum class Command { compile, explain, options } command = Command::compile;
+  enum class Command { compile, explain, compare, options } command = Command::compile;
   CompileFlags compile;
   ExplainFlags explain;
+  CompareFlags compare;
   bool schema = false, vocabulary = false, names = false; // flags of `mgc options`
 };
 

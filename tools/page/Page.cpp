@@ -78,8 +78,10 @@ Json mgc::tools::pageData(const plan::Plan &plan, const PlanFacts &facts, const 
           {"memory", std::move(memory)}};
 }
 
-std::string mgc::tools::pageText(const Json &data) {
-  constexpr std::string_view kData = "{\"data\": \"of the page\"}"; // as page.html has it
-  std::string page = kPageTemplate;
+static std::string filled(std::string page, const Json &data) {
+  constexpr std::string_view kData = "{\"data\": \"of the page\"}"; // as the templates have it
   return page.replace(page.find(kData), kData.size(), embedded(data));
 }
+
+std::string mgc::tools::pageText(const Json &data) { return filled(kPageTemplate, data); }
+std::string mgc::tools::comparisonPage(const Json &data) { return filled(kCompareTemplate, data); }

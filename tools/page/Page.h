@@ -24,5 +24,7 @@ Status verifyPage(const std::string &path, const std::string &folder, const plan
 nlohmann::json pageData(const plan::Plan &plan, const cost::PlanFacts &facts, const cost::Machine &machine,
                         const cost::StepCost &step);
 std::string pageText(const nlohmann::json &data);
+// The page of mgc compare, of the data of tools/compare/Comparison.h.
+std::string comparisonPage(const nlohmann::json &data);
 
 } // namespace mgc::tools
