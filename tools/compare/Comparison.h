@@ -20,7 +20,7 @@ struct Comparison {
   std::vector<ComparedFact> facts;
   // Some steps that all runs have, the last of them too: the first run's loss, and by how much the others' are greater.
   std::vector<ComparedFact> differences;
-  std::string agreement; // "of 100 equal steps 3 have equal losses; .."; empty: there is one run
+  std::string agreement; // "3 of 100 equal steps have the same loss; .."; empty: there is one run
 };
 
 Comparison compareRuns(std::vector<RunLog> runs);
