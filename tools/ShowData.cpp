@@ -97,10 +97,12 @@ Result<bool> hasConversations(const std::string &path) {
 
 Result<std::unique_ptr<DataSource>> open(ShowOptions &options, const plan::Plan &plan) {
   std::error_code ignored;
-  if (!std::filesystem::exists(options.data, ignored) &&
-      std::filesystem::exists(prefixOf(options.data) + ".idx", ignored)) {
+  const FoundPrefix found = findPrefix(options.data);
+  if (!std::filesystem::exists(options.data, ignored) && std::filesystem::exists(found.prefix + ".idx", ignored)) {
+    if (!found.note.empty())
+      say(stderr, "mgc-data: {}\n", found.note);
     CorpusOptions corpus;
-    corpus.files.perSplit[static_cast<size_t>(Split::train)].prefixes = {prefixOf(options.data)};
+    corpus.files.perSplit[static_cast<size_t>(Split::train)].prefixes = {found.prefix};
     corpus.separatesSequences = options.isPacked;
     options.reading.tokenizerFiles = {};
     return openCorpus(corpus, {Split::train, options.samples}, plan, options.seed, options.reading);

@@ -135,6 +135,13 @@ Result<std::vector<std::string>> prefixesIn(const std::string &folder) {
   return prefixes;
 }
 
+std::string prefixMeant(const std::string &path) {
+  const FoundPrefix found = findPrefix(path);
+  if (!found.note.empty())
+    say(stderr, "mgc-data: {}\n", found.note);
+  return found.prefix;
+}
+
 bool isOneOf(const std::vector<std::string> &prefixes, const std::string &prefix) {
   return std::ranges::any_of(prefixes, [&](const std::string &other) {
     return other == prefix || isSameFile(other + ".bin", prefix + ".bin") ||
@@ -154,7 +161,7 @@ Status merge(const MergeFlags &flags) {
   for (const std::string &input : flags.inputs) {
     std::error_code ignored;
     if (!std::filesystem::is_directory(input, ignored)) {
-      prefixes.push_back(prefixOf(input));
+      prefixes.push_back(prefixMeant(input));
       continue;
     }
     MGC_ASSIGN(all, prefixesIn(input));
@@ -191,7 +198,7 @@ Status merge(const MergeFlags &flags) {
 }
 
 Status describe(const std::string &path) {
-  MGC_ASSIGN(files, IndexedTokens::open(prefixOf(path)));
+  MGC_ASSIGN(files, IndexedTokens::open(prefixMeant(path)));
   int64_t longest = 0, empty = 0;
   for (int64_t i = 0; i < files.sequences(); ++i) {
     longest = std::max<int64_t>(longest, files.lengths()[i]);

@@ -203,10 +203,14 @@ int main(int argc, char **argv) {
     return leaveWith(app, error, *sorted);
   }
   const auto placed = [&](const Status &status) { return withConfig(status, sorted->config, sorted->ofConfig); };
-  if (const Status read = readCorpusFlags(options); !read.isOk())
+  std::vector<std::string> notes;
+  if (const Status read = readCorpusFlags(options, notes); !read.isOk())
     return failUsage(placed(read));
   if (const Status read = readRunFlags(options); !read.isOk())
     return fail(placed(read));
+  for (const std::string &note : notes)
+    if (options.launch.rank == 0)
+      say(stderr, "mgrun: {}\n", note);
   options.runFile = runFileText(app);
   options.verifyModel = frontend::verifySameModel;
   if (options.typed.html)

@@ -56,6 +56,28 @@ class Data(unittest.TestCase):
         self.assertNotEqual(losses, self.losses("plan", "--data-path", "a", "--split", "50,50")[0])
         self.assertNotEqual(losses, self.losses("plan", "--data-path", "a", "--seed", 7)[0])
 
+    def test_a_prefix_with_and_without_its_ending(self):
+        for name in "a", "b":
+            for ending in ".bin", ".idx":
+                os.link(name + ending, f"text-{name}_text_document{ending}")
+        os.link("a.bin", "field_content_document.bin")
+        os.link("a.idx", "field_content_document.idx")
+        losses, text = self.losses("plan", "--data-path", "text-a")
+        self.assertEqual(losses, self.losses("plan", "--data-path", "a")[0])
+        self.assertIn("mgrun: --data-path text-a: takes text-a_text_document.idx and text-a_text_document.bin, since there is no text-a.idx", text)
+        losses, text = self.losses("plan", "--data-path", "0.3", "a_text_document", "0.7", "text-b.bin")
+        self.assertEqual(losses, self.losses("plan", "--data-path", "0.3", "a", "0.7", "b")[0])
+        self.assertIn("mgrun: --data-path a_text_document: takes a.idx and a.bin", text)
+        self.expect(1, ["field: there is no field.idx and field.bin, and no field_text_document.idx and field_text_document.bin",
+                        "near: field_content_document"], "--data-path", "field")
+        self.expect(1, "none_text_document: there is no none_text_document.idx and none_text_document.bin, and no none.idx",
+                    "--data-path", "none_text_document")
+        info = run("mgc-data", "info", "text-a", "b_text_document")
+        self.assertIn("text-a_text_document\n  type", info.stdout)
+        self.assertIn("mgc-data: b_text_document: takes b.idx", info.stderr)
+        run("mgc-data", "merge", "--input", "text-a", "text-b", "--output-prefix", "merged")
+        expect(1, "near: field_content_document", "mgc-data", "info", "field")
+
     def test_the_same_in_every_layout(self):
         for flags in (["--data-path", "a"], ["--data-path", "0.3", "a", "0.7", "b"]):
             for one, two in zip(self.losses("plan", *flags)[0], self.losses("dp2", *flags)[0]):

@@ -97,11 +97,15 @@ int64_t warmupOf(const TrainingOptions &training, double fraction) {
   return std::llround(fraction * static_cast<double>(decay > 0 ? decay : training.scheduleLength()));
 }
 
-Result<BlendWords> blendOf(std::string_view flag, const std::vector<std::string> &words) {
-  Result<BlendWords> blend = parseBlend(flag, words);
-  if (blend.isOk())
-    for (std::string &prefix : blend->prefixes)
-      prefix = prefixOf(prefix);
+Result<BlendWords> blendOf(std::string_view flag, const std::vector<std::string> &words,
+                           std::vector<std::string> &notes) {
+  MGC_ASSIGN(blend, parseBlend(flag, words));
+  for (std::string &prefix : blend.prefixes) {
+    FoundPrefix found = findPrefix(prefix);
+    if (!found.note.empty())
+      notes.push_back(fmt::format("{} {}", flag, found.note));
+    prefix = std::move(found.prefix);
+  }
   return blend;
 }
 
@@ -143,7 +147,7 @@ std::string runFileText(const CLI::App &app) {
                      configText(entries));
 }
 
-Status readCorpusFlags(TrainingOptions &options) {
+Status readCorpusFlags(TrainingOptions &options, std::vector<std::string> &notes) {
   const TypedOptions &typed = options.typed;
   const bool isPerSplit = !typed.dataPaths[size_t(Split::train)].empty();
   if (!isPerSplit && typed.dataPath.empty())
@@ -151,9 +155,9 @@ Status readCorpusFlags(TrainingOptions &options) {
   CorpusFiles &files = options.corpus.files;
   for (const Split split : kSplits) {
     MGC_SET(files.perSplit[size_t(split)],
-            blendOf(fmt::format("--{}-data-path", toString(split)), typed.dataPaths[size_t(split)]));
+            blendOf(fmt::format("--{}-data-path", toString(split)), typed.dataPaths[size_t(split)], notes));
   }
-  MGC_ASSIGN(blend, blendOf("--data-path", typed.dataPath));
+  MGC_ASSIGN(blend, blendOf("--data-path", typed.dataPath, notes));
   MGC_ASSIGN(split, parseSplit(typed.split));
   files.blend = std::move(blend), files.split = split;
   return Status::ok();

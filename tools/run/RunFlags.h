@@ -17,8 +17,8 @@ void addRunFlags(CLI::App &app, TrainingOptions &options);
 std::vector<std::string> proposedWords(const CLI::Option &option);
 // The text of RunFile.h: the options that were parsed.
 std::string runFileText(const CLI::App &app);
-// --data-path and its like; an error is one of usage.
-Status readCorpusFlags(TrainingOptions &options);
+// --data-path and its like; an error is one of usage. `notes`: for people, where other files are taken than those that it names.
+Status readCorpusFlags(TrainingOptions &options, std::vector<std::string> &notes);
 // Reads what flags name (files, a launcher's variables), and completes the options by it; all but `page`, `findStepWork` and
 // `verifyModel`, which the program knows.
 Status readRunFlags(TrainingOptions &options);

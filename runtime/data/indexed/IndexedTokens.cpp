@@ -1,8 +1,11 @@
 // See IndexedTokens.h.
 #include "runtime/data/indexed/IndexedTokens.h"
 
+#include "runtime/base/File.h"
+
 #include <algorithm>
 #include <bit>
+#include <fmt/ranges.h>
 #include <vector>
 
 namespace mgc {
@@ -12,6 +15,51 @@ std::string prefixOf(const std::string &path) {
     if (path.ends_with(ending))
       return path.substr(0, path.size() - ending.size());
   return path;
+}
+
+namespace {
+
+constexpr std::string_view kTextDocument = "_text_document";
+
+// Where one of the two is missing, the other one says which files are meant.
+bool isPrefix(const std::string &prefix) { return isThere(prefix + ".idx") || isThere(prefix + ".bin"); }
+
+std::string otherPrefix(const std::string &prefix) {
+  return prefix.ends_with(kTextDocument) ? prefix.substr(0, prefix.size() - kTextDocument.size())
+                                         : prefix + std::string(kTextDocument);
+}
+
+// Prefixes of the folder that begin like this one: of other fields than "text", of sentences.
+std::vector<std::string> prefixesLike(const std::string &prefix) {
+  const std::filesystem::path path = prefix;
+  const std::string name = path.filename().string();
+  std::vector<std::string> found;
+  forEachEntry(path.has_parent_path() ? path.parent_path().string() : ".", [&](const auto &entry) {
+    const std::string other = entry.path().filename().string();
+    if (other.starts_with(name) && other.ends_with(".idx") && found.size() < 8)
+      found.push_back((path.parent_path() / prefixOf(other)).string());
+  });
+  std::ranges::sort(found);
+  return found;
+}
+
+Status verifyPrefix(const std::string &prefix) {
+  if (isPrefix(prefix))
+    return Status::ok();
+  const std::vector<std::string> others = prefixesLike(prefix);
+  return errorf("{0}: there is no {0}.idx and {0}.bin, and no {1}.idx and {1}.bin; expected the prefix of two such "
+                "files, as mgc-data preprocess prints it{2}",
+                prefix, otherPrefix(prefix),
+                others.empty() ? "" : fmt::format("\n  near: {}", fmt::join(others, ", ")));
+}
+
+} // namespace
+
+FoundPrefix findPrefix(const std::string &path) {
+  const std::string prefix = prefixOf(path), other = otherPrefix(prefix);
+  if (isPrefix(prefix) || !isPrefix(other))
+    return {prefix};
+  return {other, fmt::format("{}: takes {}.idx and {}.bin, since there is no {}.idx", path, other, other, prefix)};
 }
 
 IndexedTokens::IndexedTokens(std::string prefix, IndexHeader header, MappedFile index, FileReader bin)
@@ -24,6 +72,7 @@ IndexedTokens::IndexedTokens(std::string prefix, IndexHeader header, MappedFile 
 }
 
 Result<IndexedTokens> IndexedTokens::open(const std::string &prefix) {
+  MGC_TRY(verifyPrefix(prefix));
   return open(prefix, prefix + ".idx", prefix + ".bin");
 }
 

@@ -58,4 +58,11 @@ private:
 // A prefix as people write it: with or without ".bin" or ".idx" at its end.
 std::string prefixOf(const std::string &path);
 
+// The prefix of the files that a path names, with "_text_document" behind it or without, as the tools that write them put it there.
+struct FoundPrefix {
+  std::string prefix;
+  std::string note = {}; // for people, where it is another than the path's
+};
+FoundPrefix findPrefix(const std::string &path);
+
 } // namespace mgc

@@ -55,7 +55,8 @@ protected:
     } catch (const CLI::ParseError &error) {
       ADD_FAILURE() << error.what();
     }
-    const Status read = allOf({readCorpusFlags(options), readRunFlags(options)});
+    std::vector<std::string> notes;
+    const Status read = allOf({readCorpusFlags(options, notes), readRunFlags(options)});
     EXPECT_TRUE(read.isOk()) << read.message();
     return options;
   }
