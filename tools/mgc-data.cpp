@@ -283,10 +283,8 @@ int main(int argc, char **argv) {
   infoApp->add_option("prefix", described, "Prefixes of files")->required();
   std::string shell;
   CLI::App *completionApp = addCompletion(app, shell);
-  if (const Status known = verifyCommand(app, {argv + 1, argv + argc}); !known.isOk()) {
-    fail(known);
+  if (!isCommandLine(app, {argv + 1, argv + argc}))
     return 2;
-  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -130,7 +130,7 @@ class ForeignFlags(unittest.TestCase):
             self.assertIn(f"{flag}: its value is missing\n", compile_llama(*line, code=2).stderr)
 
     def test_commands(self):
-        self.assertIn("compil: there is no such command; expected one of compile, explain, options", run("mgc", "compil", LLAMA, code=2).stderr)
+        self.assertIn("compil: there is no such command; expected one of compile, explain, compare, options", run("mgc", "compil", LLAMA, code=2).stderr)
         done = run("mgc", "explain", LLAMA.parent)
         self.assertIn("expected the folder that mgc compile -o wrote; a model is compiled first", done.stderr)
 
@@ -248,6 +248,29 @@ class ForeignFlags(unittest.TestCase):
             for row in rows:
                 with self.subTest(framework=framework, answer=row["answer"]):
                     self.assertEqual(set(re.findall(r"--[a-z0-9][-a-z0-9_]*", row["answer"])) - known, set())
+
+    def test_wrong_usage_names_the_command_and_what_is_near(self):
+        for line, message in [
+                ("mgc", "mgc: expected a command: compile, explain, compare, options, completion"),
+                ("mgc compil x", "mgc: compil: there is no such command; expected one of compile, explain, compare, options, completion; near: compile"),
+                ("mgc --versio", "mgc: --versio: there is no such flag; near: --version"),
+                ("mgc compile x --tpp 2", "mgc compile: --tpp: there is no such flag; near: --tp, --pp, --vpp"),
+                ("mgc compile x --tp two", "mgc compile: --tp: found 'two', expected a whole number"),
+                ("mgc compile x --tp", "mgc compile: --tp: its value is missing"),
+                ("mgc explain --jsn", "mgc explain: --jsn: there is no such flag; near: --json"),
+                ("mgc explain x --width", "mgc explain: --width: 1 required INT missing"),
+                ("mgc compare --htm x y", "mgc compare: --htm: there is no such flag; near: --html"),
+                ("mgc options --shema", "mgc options: --shema: there is no such flag; near: --schema"),
+                ("mgrun", "mgrun: plan is required"), ("mgrun x --mock-date", "mgrun: --mock-date: there is no such flag; near: --mock-data"),
+                ("mgrun x --mock-data --lr y", "mgrun: --lr: found 'y', expected a finite number"),
+                ("mgrun x --mock-data --save-dtype y", "mgrun: --save-dtype: y not in {f32,bf16}"),
+                ("mgc-data", "mgc-data: expected a command: preprocess, merge, show, info, completion"),
+                ("mgc-data mrge", "mgc-data: mrge: there is no such command; expected one of preprocess, merge, show, info, completion; near: merge"),
+                ("mgc-data merge --inptu x", "mgc-data merge: --inptu: there is no such flag; near: --input"),
+                ("mgc-data preprocess --workers x", "mgc-data preprocess: --workers: found 'x', expected a whole number")]:
+            with self.subTest(line=line):
+                tool_runs.expect(2, message, *line.split())
+        tool_runs.expect(1, ["mg-opt: Unknown command line argument '--mg-grd'", "mg-opt: Did you mean '--mg-grad'?"], "mg-opt", "--mg-grd")
 
     def test_what_belongs_to_mgrun(self):
         flags = set(re.findall(r"^  (--[-a-z0-9_]+)", run("mgrun", "--help").stdout, re.M))

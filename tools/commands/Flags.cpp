@@ -183,8 +183,7 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   std::string shell;
   auto *completion = addCompletion(app, shell);
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (const Status known = verifyCommand(app, words); !known.isOk()) {
-    say(stderr, "mgc: {}\n", known.message());
+  if (!isCommandLine(app, words, compile->get_name())) {
     parsed.exitCode = 2;
     return parsed;
   }

@@ -1,12 +1,14 @@
 // See Usage.h.
 #include "tools/flags/Usage.h"
 
+#include "tools/flags/ConfigWords.h"
 #include "tools/flags/ForeignAnswers.h"
 #include "tools/process/Process.h"
 
 #include <algorithm>
 #include <cctype>
 #include <fmt/ranges.h>
+#include <span>
 
 namespace mgc::tools {
 
@@ -41,21 +43,48 @@ std::string nearText(const std::string &name, const Words &known) {
   return near.empty() ? "" : fmt::format("; near: {}", fmt::join(near, ", "));
 }
 
+// The error of a flag that the command does not have.
+std::string unknownFlag(const CLI::App &command, const std::string &word) {
+  const std::string flag = word.substr(0, word.find('='));
+  if (const Words &flags = flagsOfTool("mgc compile"); std::ranges::find(flags, flag) != flags.end())
+    return fmt::format("{}: belongs to mgc compile", flag);
+  return fmt::format("{}: there is no such flag{}", flag, nearText(flag, longNamesOf(command)));
+}
+
+void sayHelp() { say(stderr, "Run with --help for what is.\n"); }
+
 void sayExtras(const CLI::App &app) {
-  const Words known = longNamesOf(commandOf(app));
   Words others;
-  for (const std::string &word : app.remaining(true)) {
-    const std::string flag = word.substr(0, word.find('='));
-    if (!word.starts_with('-'))
-      others.push_back(word);
-    else if (const Words &flags = flagsOfTool("mgc compile"); std::ranges::find(flags, flag) != flags.end())
-      say(stderr, "{}: {}: belongs to mgc compile\n", nameOf(app), flag);
+  for (const std::string &word : app.remaining(true))
+    if (word.starts_with('-'))
+      say(stderr, "{}: {}\n", nameOf(app), unknownFlag(commandOf(app), word));
     else
-      say(stderr, "{}: {}: there is no such flag{}\n", nameOf(app), flag, nearText(flag, known));
-  }
+      others.push_back(word);
   if (!others.empty())
     say(stderr, "{}: not expected: {}\n", nameOf(app), fmt::join(others, " "));
-  say(stderr, "Run with --help for what is.\n");
+  sayHelp();
+}
+
+Words commandsOf(const CLI::App &app) {
+  Words names;
+  for (const CLI::App *command : app.get_subcommands([](const CLI::App *one) { return !one->get_name().empty(); }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+bool haveFlags(const CLI::App &command, const std::string &name, std::span<const std::string> words) {
+  bool areKnown = true;
+  for (const std::string &word : words) {
+    if (word == "--")
+      break;
+    if (!isFlag(word) || hasFlag(command, word.substr(0, word.find('='))))
+      continue;
+    say(stderr, "{}: {}\n", name, unknownFlag(command, word));
+    areKnown = false;
+  }
+  if (!areKnown)
+    sayHelp();
+  return areKnown;
 }
 
 // Whole, as "--lr" is not in "--lr-list".
@@ -80,14 +109,21 @@ Words longNamesOf(const CLI::App &app) {
   return names;
 }
 
-Status verifyCommand(const CLI::App &app, const Words &words) {
-  Words names;
-  for (const CLI::App *command : app.get_subcommands({}))
-    names.push_back(command->get_name());
-  if (words.empty() || words.front().starts_with('-') || std::ranges::find(names, words.front()) != names.end())
-    return Status::ok();
-  return errorf("{}: there is no such command; expected one of {}{}", words.front(), fmt::join(names, ", "),
-                nearText(words.front(), names));
+bool isCommandLine(const CLI::App &app, const Words &words, std::string_view sorted) {
+  const Words names = commandsOf(app);
+  const auto command = std::ranges::find_if(words, [](const std::string &word) { return !isFlag(word); });
+  if (!haveFlags(app, app.get_name(), {words.begin(), command}))
+    return false;
+  if (words.empty())
+    say(stderr, "{}: expected a command: {}\n", app.get_name(), fmt::join(names, ", "));
+  else if (command != words.end() && std::ranges::find(names, *command) == names.end())
+    say(stderr, "{}: {}: there is no such command; expected one of {}{}\n", app.get_name(), *command,
+        fmt::join(names, ", "), nearText(*command, names));
+  else
+    return command == words.end() || *command == sorted ||
+           haveFlags(*app.get_subcommand(*command), fmt::format("{} {}", app.get_name(), *command),
+                     {command + 1, words.end()});
+  return false;
 }
 
 Status withConfig(const Status &error, const std::string &config, const Words &ofConfig) {

@@ -9,8 +9,9 @@ namespace mgc::tools {
 // All long names: "--tp".
 std::vector<std::string> longNamesOf(const CLI::App &app);
 
-// Refuses a first word that is no command of the program, with the nearest one.
-Status verifyCommand(const CLI::App &app, const std::vector<std::string> &words);
+// Says that the first word is no command of the program, or that flags are none of that command, with what is near. The flags of the
+// command `sorted` are left to sortFlags.
+bool isCommandLine(const CLI::App &app, const std::vector<std::string> &words, std::string_view sorted = {});
 
 // Prints the help that was asked for, or what is wrong with the flags, of which some may be of a file of --config; the exit code:
 // 0, 1 where nothing can be printed, 2.
