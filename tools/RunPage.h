@@ -15,6 +15,7 @@ public:
   void started(const std::string &activity) override { screen_.started(activity); }
   void stepped(const TrainingStep &step) override;
   void evaluated(const EvaluationResult &evaluation) override;
+  void failed(const Status &error) override { screen_.failed(error); }
   void noted(const std::string &note) override { screen_.noted(note); }
   Status ended(const TrainingSummary &summary, const Engine &engine) override;
 

@@ -133,7 +133,8 @@ struct Ending {
 Ending report(const TrainingOptions &options, Interrupt &interrupt) {
   const Result<TrainingSummary> summary = trainOnScreen(options, interrupt);
   if (!summary.isOk()) {
-    fail(summary.status());
+    if (!summary.status().message().empty()) // else rank 0 has told it
+      fail(summary.status());
     return {interrupt.hasEnded() ? 130 : 1, false}; // a save that failed is no end as was asked for
   }
   const bool isShown = options.launch.rank == 0;

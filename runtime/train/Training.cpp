@@ -27,7 +27,11 @@ public:
   // The last word to the other processes, and what they have to say.
   Status end(const Status &status) {
     const Status closed = status.isOk() && shared_.world ? shared_.world->close() : status;
-    return shared_.processes ? shared_.processes->end(closed) : closed;
+    if (!shared_.processes)
+      return closed;
+    const bool shareScreen = options_.launch.mpi != MpiKind::none;
+    const Processes::Tell tell = [this](const Status &error) { observer_.failed(error); };
+    return shared_.processes->end(closed, shareScreen ? tell : nullptr);
   }
 
 private:

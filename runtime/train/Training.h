@@ -202,6 +202,8 @@ public:
   virtual void evaluated(const EvaluationResult &) {}
   // After all else, before the engine goes: writes TrainingOptions::page.
   virtual Status ended(const TrainingSummary &, const Engine &) { return Status::ok(); }
+  // The error that ends the run, which train() then gives without a text: in rank 0, where the processes share a screen.
+  virtual void failed(const Status &) {}
   virtual void noted(const std::string &) {} // for people: a problem that does not stop the training
 };
 
@@ -237,7 +239,8 @@ private:
 //
 // Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;
 // traces and profiles are of a process's own rank, in files of its own: see pathOfRank. The error of one ends all; who
-// had it is told it in full, the others whose it was.
+// had it is told it in full, the others whose it was. Where a launcher of an MPI puts what all print on one screen, rank 0 alone
+// tells it (TrainingObserver::failed), and the error has no text.
 Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt);
 
 // "trace.json" of rank 3: "trace.rank3.json".

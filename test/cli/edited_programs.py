@@ -115,7 +115,7 @@ class Edited(unittest.TestCase):
         self.assertIn(NO_CONFIG, said)
         run_flags = ["--mock-data", "--train-iters", "1", "--save", weights, "--no-save-optim"]
         self.assertIn("gets no config.json: the plan is of an edited program", run(0, "mgrun", plan, *run_flags))
-        self.assertEqual(os.listdir(weights), ["model.safetensors"])
+        self.assertEqual(sorted(os.listdir(weights)), ["model.safetensors", "run.toml"])
         run(0, "mgrun", plan, "--mock-data", "--train-iters", "1", "--load", weights / "model.safetensors")
         (weights / "config.json").write_text("{}")
         self.assertIn("config.json: describes another program than the plan's", run(1, "mgrun", plan, *run_flags))

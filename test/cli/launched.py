@@ -35,6 +35,10 @@ class Launched:
             self.assertIn(message, errors)
         return said
 
+    def told(self, rank, cause, text):
+        """The line that this rank prints about the error of rank `cause`."""
+        return f"mgrun: {text}" if rank == cause else f"mgrun: rank {rank} ends because of rank {cause}: {text}"
+
     def compare_with_one_process(self, plan, arguments=(), length=("--train-iters", "4")):
         files = lambda name: ["--save", name, "--log", name + ".jsonl", "--save-gradients", name + ".safetensors"]
         one, several = (f"{self._testMethodName}.{kind}" for kind in ("one", "processes"))
@@ -93,7 +97,9 @@ class Launched:
         self.succeed(self.start([*MOCK, "--save", "whole"]))
         weights = lambda rank: {"arguments": ["--load", "whole/model.safetensors" if rank != 2 else "plan/plan.json"]}
         for rank, errors in enumerate(self.fail_all(self.start(MOCK, of_rank=weights), "plan/plan.json")):
-            self.assertIn("mgrun: plan/plan.json" if rank == 2 else f"mgrun: rank {rank} ends because of rank 2: plan/plan.json", errors)
+            told = self.told(rank, 2, "plan/plan.json")
+            self.assertIn(told, errors)
+            self.assertEqual(told == "", "mgrun: " not in errors, errors)
 
     def test_other_weights_in_one_process_end_all(self):
         for seed in "1", "2":

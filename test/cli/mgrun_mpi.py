@@ -106,6 +106,17 @@ class Mpi(launched.Launched, unittest.TestCase):
         self.assertFalse(re.search("warn|leak", started.said, re.I), started.said)
         return results
 
+    def told(self, rank, cause, text):
+        return f"mgrun: rank {cause}: {text}" if rank == 0 else ""
+
+    def fail_all(self, started, message, seconds=30):
+        """They share a screen: rank 0 tells an error, once they have met."""
+        said = started.fail(seconds)
+        self.assertIn(message, said[0])
+        for errors in said[1:]:
+            self.assertTrue("mgrun: " not in errors or message in errors, said)  # MPICH says that it was ended
+        return said
+
     def fail_before_mpi(self, started, message):
         """mpirun may kill the others before they have said so too."""
         errors = "".join(started.fail(30))
@@ -195,7 +206,7 @@ class Mpi(launched.Launched, unittest.TestCase):
         wait_until(lambda: started.text(2, "pid").endswith("\n") and has_unnamed_file(started.pid(2), os.getcwd()), started.process)
         os.kill(started.pid(2), signal.SIGTERM)
         # The code is that of one of them: the others end with 1.
-        self.assertIn("texts.jsonl: a request to end came while its lines were tokenized", started.fail(60)[2])
+        self.assertIn("texts.jsonl: a request to end came while its lines were tokenized", "".join(started.fail(60)))
 
     def test_an_interrupt_of_mpirun_ends_all(self):
         """Open MPI's passes SIGUSR1 on, and all save; others end them at once."""

@@ -160,6 +160,8 @@ void RunScreen::evaluated(const EvaluationResult &evaluation) {
   activity_.clear();
 }
 
+void RunScreen::failed(const Status &error) { noted(error.message()); }
+
 void RunScreen::noted(const std::string &note) {
   const auto lock = heartbeat_.quiet();
   tell("{}mgrun: {}\n", barShown_ ? "\n" : "", note);

@@ -21,6 +21,7 @@ public:
   void started(const std::string &activity) override;
   void stepped(const TrainingStep &step) override;
   void evaluated(const EvaluationResult &evaluation) override;
+  void failed(const Status &error) override;
   void noted(const std::string &note) override;
 
 private:

@@ -6,6 +6,7 @@
 #include "runtime/base/MachineMemory.h"
 #include "runtime/comm/bootstrap/StoreMessages.h"
 
+#include <cctype>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -36,6 +37,14 @@ Status verifyMaster(const Endpoint &master) {
                           : errorf("rank 0 cannot listen where MASTER_ADDR, or --master-addr, says: {}, and does not "
                                    "reach itself by it: {}; expected the machine of rank 0",
                                    here.message(), forwarded.status().message());
+}
+
+// "rank 2: .." of a text that does not say its rank first.
+std::string withRank(int64_t rank, const std::string &text) {
+  const std::string place = fmt::format("rank {}", rank);
+  const bool hasRank = text.starts_with(place) && text.size() > place.size() &&
+                       !std::isdigit(static_cast<unsigned char>(text[place.size()]));
+  return hasRank ? text : fmt::format("{}: {}", place, text);
 }
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
@@ -106,14 +115,25 @@ Status Processes::awaitCause(std::chrono::milliseconds most) const {
   return cause ? Status::error(cause->text) : Status::ok();
 }
 
-Status Processes::end(const Status &status) {
+Status Processes::end(const Status &status, const Tell &tell) {
   if (status.isOk()) {
     const Status ended = store_->gather(kEndOfRun, rank_, size_, "", deadline()).status();
-    return ended.isOk() ? ended : report(ended);
+    return ended.isOk() ? ended : tellOnce(ended, tell);
   }
   abort(status);
   (void)awaitCause(kWord);
-  return report(status);
+  return tellOnce(status, tell);
+}
+
+Status Processes::tellOnce(const Status &own, const Tell &tell) {
+  if (!tell)
+    return report(own);
+  if (rank_ != 0)
+    return store_->awaitTold(kWord) ? Status::error("") : report(own);
+  const auto cause = store_->awaitCause(0ms);
+  tell(cause && cause->rank > 0 ? Status::error(withRank(cause->rank, cause->text)) : report(own));
+  store_->tell();
+  return Status::error("");
 }
 
 // Where nothing has come back, the store is gone: then each says what it knows.

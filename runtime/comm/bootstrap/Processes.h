@@ -46,14 +46,18 @@ public:
   void setAbortListener(Store::AbortListener listener) { store_->setAbortListener(std::move(listener)); }
 
   // The last word of this process. ok: waits until all have finished. Otherwise tells the others. The result is
-  // for the user of this process: the error in full where it arose, and for the others whose it was.
-  Status end(const Status &status);
+  // for the user of this process: the error in full where it arose, and for the others whose it was. With `tell`, where the processes
+  // share a screen, rank 0 tells the error alone, in full and with its rank, and the result has no text; where rank 0 does not come
+  // to it soon, each has its own.
+  using Tell = std::function<void(const Status &error)>;
+  Status end(const Status &status, const Tell &tell = nullptr);
 
 private:
   Processes(const Launch &launch, std::chrono::milliseconds timeout);
   Status openStore(const Joining &joining, const Launch &launch, StoreOwner owner);
   Status findNeighbours(const Launch &launch);
   Status report(const Status &own) const;
+  Status tellOnce(const Status &own, const Tell &tell);
 
   const int64_t rank_, size_;
   const std::chrono::milliseconds timeout_;

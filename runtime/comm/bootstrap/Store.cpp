@@ -100,10 +100,13 @@ Result<Store::Values> Store::ask(const Message &message, const std::string &key,
 void Store::receiveAll() {
   while (true) {
     const Result<Message> message = connection_.receive(Deadline::max(), kMaxAnswerBytes);
-    if (!message.isOk())
-      return endBecause(
-          -1, fmt::format("rank 0, which holds the store at {}, {}", toString(endpoint_), message.status().message()));
-    handle(*message);
+    if (message.isOk()) {
+      handle(*message);
+      continue;
+    }
+    note(isLost_);
+    return endBecause(
+        -1, fmt::format("rank 0, which holds the store at {}, {}", toString(endpoint_), message.status().message()));
   }
 }
 
@@ -114,6 +117,8 @@ void Store::handle(const Message &message) {
     const int64_t rank = reader.number();
     return endBecause(rank, reader.text());
   }
+  if (message.is(StoreKind::told))
+    return note(isTold_);
   const std::string key = reader.text();
   const std::lock_guard lock(mutex_);
   const auto awaited = answers_.find(key);
@@ -122,6 +127,12 @@ void Store::handle(const Message &message) {
   const bool isRefused = message.is(StoreKind::refused);
   awaited->second = isRefused ? Result<Values>(Status::error(reader.text())) : Result<Values>(reader.texts());
   isOver_ |= key == kEndOfRun && !isRefused;
+  changed_.notify_all();
+}
+
+void Store::note(bool &fact) {
+  const std::lock_guard lock(mutex_);
+  fact = true;
   changed_.notify_all();
 }
 
@@ -157,6 +168,14 @@ std::optional<Store::Cause> Store::awaitCause(std::chrono::milliseconds most) co
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, most, [&] { return cause_ || isOver_; });
   return cause_;
+}
+
+void Store::tell() { (void)send(Message::of(StoreKind::told), Clock::now() + kSending); }
+
+bool Store::awaitTold(std::chrono::milliseconds most) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, most, [&] { return isTold_ || isLost_; });
+  return isTold_;
 }
 
 Result<Store::Values> Store::gather(std::string_view key, int64_t place, int64_t places, std::string_view value,

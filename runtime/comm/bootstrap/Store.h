@@ -48,6 +48,9 @@ public:
   };
   // Why all must end, if they must; waits a while for it.
   std::optional<Cause> awaitCause(std::chrono::milliseconds most) const;
+  // Rank 0, after it has told the user the cause; the others may wait a while for that.
+  void tell();
+  bool awaitTold(std::chrono::milliseconds most) const;
   // Null: none. It is called at once when all must end already.
   void setAbortListener(AbortListener listener);
 
@@ -60,6 +63,7 @@ private:
   void receiveAll();
   void handle(const Message &message);
   void endBecause(int64_t rank, const std::string &text);
+  void note(bool &fact);
 
   const Endpoint endpoint_;
   const std::chrono::milliseconds patience_;
@@ -69,6 +73,8 @@ private:
   mutable std::condition_variable changed_;
   std::map<std::string, std::optional<Result<Values>>> answers_; // by key: those that are awaited
   std::optional<Cause> cause_;
+  bool isTold_ = false;      // by rank 0
+  bool isLost_ = false;      // nothing comes any more
   bool isOver_ = false;      // all have finished, or this process leaves: nothing is a cause any more
   std::mutex listenerMutex_; // held while the listener is told
   AbortListener listener_;

@@ -19,11 +19,13 @@ enum class StoreKind : uint8_t {
   welcome, // all have come
   values,  // key, values by place; of who one text alone
   refused, // key, why
-  notice   // rank or -1, cause: why all end
+  notice,  // rank or -1, cause: why all end
+  // From rank 0, and then from the store to all.
+  told // rank 0 has told the user the cause
 };
 
 inline constexpr std::string_view kStoreMagic = "mgrun's store";
-inline constexpr int64_t kStoreProtocol = 5;
+inline constexpr int64_t kStoreProtocol = 6;
 inline constexpr int64_t kMaxHelloBytes = 1 << 16;
 inline constexpr size_t kMaxCauseBytes = 16384, kMaxKeyBytes = 1024;
 inline constexpr int64_t kMaxStoreBytes = 64 << 20;            // limit of the values that the store holds

@@ -279,8 +279,11 @@ void Server::handleHello(Peer &peer, const Hello &hello) {
 }
 
 void Server::handleRequest(Peer &peer, const Message &message) {
-  if (notice_)
-    return; // this peer is told why all end
+  if (notice_) { // this peer is told why all end
+    if (message.is(StoreKind::told) && peer.rank == 0)
+      sendAll(message);
+    return;
+  }
   MessageReader reader(message);
   if (message.is(StoreKind::abort))
     return abortAll(peer.rank, reader.text());

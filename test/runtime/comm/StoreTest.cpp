@@ -535,6 +535,25 @@ TEST(Processes, oneErrorEndsAllAndIsToldInFullOnce) {
   EXPECT_EQ(ends[2].message(), "rank 2 ends because of rank 1: the disk is full");
 }
 
+TEST(Processes, onOneScreenRank0AloneTellsAnError) {
+  const JoinedRun run(3);
+  std::vector<Status> ends(3);
+  std::vector<std::string> told(3);
+  onThreads(3, [&](int64_t rank) {
+    const auto tell = [&, rank](const Status &error) { told[rank] = error.message(); };
+    ends[rank] = run[rank].end(rank == 1 ? Status::error("the disk is full\nand slow") : Status::ok(), tell);
+  });
+  EXPECT_EQ(told, (std::vector<std::string>{"rank 1: the disk is full\nand slow", "", ""}));
+  for (const Status &end : ends)
+    EXPECT_TRUE(!end.isOk() && end.message().empty());
+}
+
+TEST(Processes, withoutAWordOfRank0EachTellsAnErrorItself) {
+  const JoinedRun run(2);
+  const Status end = run[1].end(Status::error("the disk is full"), [](const Status &) {}); // rank 0 computes meanwhile
+  EXPECT_EQ(end.message(), "the disk is full");
+}
+
 TEST(Processes, theFirstOfSeveralErrorsIsTheOneThatAllAreTold) {
   const JoinedRun run(3);
   std::vector<Status> ends(3);
