@@ -71,7 +71,7 @@ class Completed:
         for line, expected in [
                 ("mgc compi", "compile"), ("mgc compile --sched", "--schedule"), ("mgc compile --schedule zb-h", "zb-h1"),
                 ("mgc compile --schedule=inter", "interleaved"), ("mgc compile model --dtype b", "bf16"),
-                ("mgc compile --target cuda:sm_12", "cuda:sm_120"), ("mgc compile --machine h10", "h100"),
+                ("mgc compile --target cuda:sm_12", "--target cuda:sm_120"), ("mgc compile --machine h10", "h100"),
                 ("mgc compile --compile-to sha", "shard"), ("mgc compile --tensor-mod", "--tensor-model-parallel-size"),
                 ("mgc explain --schedule ro", "rows"), ("mgc completion z", "zsh"), ("mgc explain only-f", "only-file.txt"),
                 ("mgrun plan --lr-decay-sty", "--lr-decay-style"), ("mgrun plan --lr-decay-style cos", "cosine"),
