@@ -3,7 +3,7 @@
 #   compiler  package mgc: compiles models, with the examples and the documentation
 # The target mgc_installed is all that is built for them. A plugin lies where runtime/device/PluginFile.cpp looks for it.
 set(programs_runtime mgrun mgc-data)
-set(programs_compiler mgc mg-opt)
+set(programs_compiler mgc mgc-translate mg-opt)
 set(plugins mgc_cuda)
 foreach(kind ${MGC_MPI_KINDS})
   list(APPEND plugins mgc_mpi_${kind})

@@ -8,12 +8,10 @@
 #include "frontend/layout/Options.h"
 #include "plan/cost/StepTime.h"
 #include "plan/prove/ProvePlan.h"
+#include "runtime/base/InParallel.h"
 #include "runtime/base/NumberText.h"
 
 #include <algorithm>
-#include <atomic>
-#include <system_error>
-#include <thread>
 
 using namespace mlir;
 
@@ -130,21 +128,8 @@ Trial tryOptions(const LayoutOptions &options, const MakeModule &make) {
 
 std::vector<Trial> tryEach(const std::vector<LayoutOptions> &options, const MakeModule &make) {
   std::vector<Trial> trials(options.size());
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i; (i = next++) < options.size();)
-      trials[i] = tryOptions(options[i], make);
-  };
-  constexpr size_t kMostThreads = 8; // a trial takes 50 to 100 MiB
-  const size_t threads = std::min({kMostThreads, size_t(std::thread::hardware_concurrency()), options.size()});
-  std::vector<std::jthread> others;
-  try {
-    while (others.size() + 1 < threads)
-      others.emplace_back(work);
-  } catch (const std::system_error &) { // no more threads: those that there are do it
-  }
-  work();
-  others.clear(); // joins them
+  constexpr int64_t kMostThreads = 8; // a trial takes 50 to 100 MiB
+  forEachInParallel(std::ssize(options), [&](int64_t i) { trials[i] = tryOptions(options[i], make); }, kMostThreads);
   return trials;
 }
 

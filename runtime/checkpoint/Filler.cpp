@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Filler.h"
 
 #include "plan/Expand.h"
+#include "runtime/base/InParallel.h"
 #include "runtime/checkpoint/BucketBuffer.h"
 #include "runtime/kernels/Parallel.h"
 

@@ -1,6 +1,8 @@
 // See GradientNorms.h.
 #include "runtime/checkpoint/GradientNorms.h"
 
+#include "runtime/base/InParallel.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -4,12 +4,8 @@
 #include "runtime/io/Tensor.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <map>
 #include <numeric>
-#include <system_error>
-#include <thread>
 
 namespace mgc {
 
@@ -256,22 +252,6 @@ Status verifyArenas(const Plan &plan, std::span<std::byte *const> arenas) {
   if (int64_t(arenas.size()) == plan.mesh.worldSize())
     return Status::ok();
   return errorf("{} allocations for a mesh of {} ranks", arenas.size(), plan.mesh.worldSize());
-}
-
-void forEachInParallel(int64_t count, const std::function<void(int64_t)> &body) {
-  std::atomic<int64_t> next = 0;
-  auto work = [&] {
-    for (int64_t i = next++; i < count; i = next++)
-      body(i);
-  };
-  std::vector<std::jthread> helpers;
-  int64_t threads = std::min<int64_t>(count, std::max(1u, std::thread::hardware_concurrency()));
-  try {
-    for (int64_t i = 1; i < threads; ++i)
-      helpers.emplace_back(work);
-  } catch (const std::system_error &) { // the system has no more threads: those there are do it
-  }
-  work();
 }
 
 } // namespace mgc

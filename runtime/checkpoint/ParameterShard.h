@@ -76,7 +76,4 @@ std::vector<FileTensor> tensorsWithLoad(const plan::Plan &plan);
 // that parameters cover their tensors exactly once.
 Status verifyArenas(const plan::Plan &plan, std::span<std::byte *const> arenas);
 
-// Calls body(0) ... body(count - 1), on several threads when the machine has them.
-void forEachInParallel(int64_t count, const std::function<void(int64_t)> &body);
-
 } // namespace mgc

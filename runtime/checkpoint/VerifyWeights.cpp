@@ -1,6 +1,7 @@
 // See VerifyWeights.h.
 #include "runtime/checkpoint/VerifyWeights.h"
 
+#include "runtime/base/InParallel.h"
 #include "runtime/base/Problems.h"
 
 #include "runtime/base/Bf16.h"

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/Weights.h"
 
+#include "runtime/base/InParallel.h"
 #include "runtime/base/Problems.h"
 
 #include "runtime/checkpoint/BucketBuffer.h"

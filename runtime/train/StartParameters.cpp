@@ -1,6 +1,7 @@
 // See StartParameters.h.
 #include "runtime/train/StartParameters.h"
 
+#include "runtime/base/InParallel.h"
 #include "runtime/checkpoint/LoadState.h"
 #include "runtime/checkpoint/WeightDigests.h"
 #include "runtime/checkpoint/Weights.h"

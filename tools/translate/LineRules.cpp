@@ -145,8 +145,9 @@ std::optional<TrainingOptions> readRun(const Draft &draft) {
   } catch (const CLI::ParseError &) {
     return std::nullopt;
   }
-  return readCorpusFlags(options).isOk() && readRunFlags(options).isOk() ? std::optional(std::move(options))
-                                                                         : std::nullopt;
+  std::vector<std::string> notes;
+  return readCorpusFlags(options, notes).isOk() && readRunFlags(options).isOk() ? std::optional(std::move(options))
+                                                                                : std::nullopt;
 }
 
 // mgrun refuses options that do nothing.

@@ -3,6 +3,7 @@
 
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
+#include "tools/flags/Usage.h"
 
 #include <algorithm>
 
