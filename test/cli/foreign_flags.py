@@ -251,8 +251,8 @@ class ForeignFlags(unittest.TestCase):
 
     def test_wrong_usage_names_the_command_and_what_is_near(self):
         for line, message in [
-                ("mgc", "mgc: expected a command: compile, explain, compare, options, completion"),
-                ("mgc compil x", "mgc: compil: there is no such command; expected one of compile, explain, compare, options, completion; near: compile"),
+                ("mgc", "mgc: expected a command: compile, explain, compare, options, translate, completion"),
+                ("mgc compil x", "mgc: compil: there is no such command; expected one of compile, explain, compare, options, translate, completion; near: compile"),
                 ("mgc --versio", "mgc: --versio: there is no such flag; near: --version"),
                 ("mgc compile x --tpp 2", "mgc compile: --tpp: there is no such flag; near: --tp, --pp, --vpp"),
                 ("mgc compile x --tp two", "mgc compile: --tp: found 'two', expected a whole number"),
