@@ -5,7 +5,7 @@
 
 namespace mgc {
 
-// The flops of one call. Row ops count the elements they visit: a table is not read as a whole.
+// The flops of one call. Row ops count the elements they visit: a table is not read as a whole. Experts have equally many rows.
 double flopsOf(mlir::func::FuncOp function);
 
 } // namespace mgc

@@ -13,7 +13,7 @@ import unittest
 
 import numpy
 import tensor_files
-from tool_runs import GOLDEN, compile_plan, enter_folder, expect, read, run, timeless, words
+from tool_runs import GOLDEN, ROOT, compile_plan, enter_folder, expect, read, run, timeless, words
 
 setUpModule = enter_folder
 MPIRUN = [word for word in sys.argv[3:] if not re.fullmatch(r"[A-Z]\w*(\.\w+)?", word)]
@@ -78,6 +78,16 @@ class Room(unittest.TestCase):
                 less = bytes_of[0]["bytes"] - bytes_of[1]["bytes"]
                 self.assertAlmostEqual(bytes_of[0]["room_beyond_mean_bytes"] / less, 1, delta=0.25)
                 self.assertEqual(bytes_of[1]["room_beyond_mean_bytes"], 0)
+
+    def test_stages_are_cut_by_even_loads(self):
+        """Layers with experts are no more work where there is more room, so the cut of a model with dense layers is one."""
+        layers = []
+        for factor in (0, 1, 8):
+            compile_plan("cut", ROOT / "examples/deepseek-v3/config.json", "--pp 16 --dp 8 --ep 8 --target cuda:sm_90 --bf16 --seq 4096",
+                         "--gbs 128 --no-near-layouts --moe-rows-factor", factor)
+            layers.append([stage["layers"] for stage in facts("cut")])
+        self.assertEqual(layers[1:], layers[:1] * 2)
+        self.assertLess(layers[0][0][0][1], 6)  # three dense layers, of a third of the work of one with experts, and few others
 
     def test_same_bits(self):
         """Rows that fit are the same rows."""

@@ -151,6 +151,8 @@ FAULTS = [
           "return wa > wb;", "return wa < wb;", "unit/mgc_kernels_test"),
     Fault("expert-room", "--moe-rows-factor F gives room for F times the rows of all ranks", "dialects/mg/AxisRule.cpp",
           "factor * (double(rows) / double(ranks))", "factor * double(rows)", "e2e/experts_room"),
+    Fault("expert-cut", "stages of models with experts are cut by the room for rows, not by the rows", "compiler/stage/TaskCosts.cpp",
+          "flops += even.shareOf(op) * (row", "flops += (row", "e2e/experts_room"),
     Fault("expert-rows", "--ep sends rows to the places of another expert of a rank", "runtime/comm/RowExchange.cpp",
           "      for (int64_t owner = 0; owner < ranks_; ++owner) {\n"
           "        Piece",
