@@ -180,11 +180,13 @@ int main(int argc, char **argv) {
   TrainingOptions options;
   addRunFlags(app, options);
   app.add_flag("--list-options")->description("Print the reference of these options (docs/run-options.md), and end");
-  if (argc == 2 && std::string_view(argv[1]) == "--list-options")
-    return print(runOptionsPage());
   app.add_option("--completion")
       ->description("Print the completion of a shell, bash or zsh, and end")
       ->type_name("SHELL");
+  for (const char *ofItsOwn : {"--list-options", "--completion", "--help", "--version"})
+    app.get_option(ofItsOwn)->configurable(false);
+  if (argc == 2 && std::string_view(argv[1]) == "--list-options")
+    return print(runOptionsPage());
   if (argc == 3 && std::string_view(argv[1]) == "--completion") {
     const Result<std::string> script = completionScript(app, argv[2], proposedWords);
     return script.isOk() ? print(*script) : failUsage(script.status());
@@ -197,6 +199,9 @@ int main(int argc, char **argv) {
       say(stderr, "mgrun: {}\n", note);
     std::ranges::reverse(sorted->words); // as the parser wants them
     app.parse(std::move(sorted->words));
+    for (const char *alone : {"--list-options", "--completion"})
+      if (app.count(alone) > 0)
+        throw CLI::ValidationError(alone, "stands alone: mgrun --list-options, or mgrun --completion bash");
     const TypedOptions &typed = options.typed;
     if (!options.data && !typed.mockData && typed.dataPath.empty() && typed.dataPaths[size_t(Split::train)].empty())
       throw CLI::RequiredError("--data FILE, --data-path PREFIX or --mock-data");

@@ -13,7 +13,7 @@ inline constexpr std::string_view kRunFileBegins = "# Options of a run, by mgrun
 class RunFile {
 public:
   RunFile() = default;
-  // `text` begins with kRunFileBegins; empty: there is no file to write. One that is there and begins otherwise is a user's own:
+  // `text` begins with kRunFileBegins; empty: there is no file to write. One that is there and is not as mgrun wrote it is a user's:
   // it stays, and `note` says so, unless `force`.
   RunFile(const std::string &folder, std::string text, bool force, std::string &note);
   Status write(); // once; the folder is there

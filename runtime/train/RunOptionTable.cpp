@@ -330,7 +330,8 @@ Rows stepOptions() {
       Row("--train-iters", at<&T::trainIters>, whole(0), corpus, "Steps; they count from 0",
           {.absent = [](const T &options) { return options.trainSamples.has_value(); }}),
       Row("--check", at<&T::endsBeforeSteps>, kAny, run,
-          "Train nothing and write nothing: load all, read the first batch, and say what the run would refuse, take of "
+          "Train nothing and write no weights or logs: load all, read the first batch, and say what the run would "
+          "refuse, take of "
           "memory and read",
           {.isOfCommand = true}),
       Row("--exit-interval", at<&T::exitInterval>, whole(0), run,

@@ -98,7 +98,7 @@ struct TrainingOptions {
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
   bool profile = false;                          // also with profileJson
   bool force = false;                            // --save may replace a checkpoint of another model
-  bool endsBeforeSteps = false;                  // --check: nothing is trained, and nothing written
+  bool endsBeforeSteps = false;                  // --check: nothing is trained, no weights or logs are written
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
   // The training's length in samples, where it is counted in them, as its schedule is then (OptimizerOptions::bySamples). Then

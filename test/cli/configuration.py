@@ -2,6 +2,7 @@
 """Files of --config, and the run.toml that --save writes. usage: configuration.py BIN ROOT"""
 import os
 import pathlib
+import re
 import sys
 import unittest
 
@@ -114,12 +115,30 @@ class RunFiles(unittest.TestCase):
         self.assertNotIn("launch", text)
         run("mgrun", "--config", "it's/run.toml", "--save", "again")
         self.assertEqual(read("it's/model.safetensors"), read("again/model.safetensors"))
-        self.assertEqual(text.replace("it's", "again").replace('"again"', "'again'"), read("again/run.toml").decode())
+        unsealed = [re.sub("# checksum .*\n", "", file) for file in (text, read("again/run.toml").decode())]
+        self.assertEqual(unsealed[0].replace("it's", "again").replace('"again"', "'again'"), unsealed[1])
+
+    def test_an_edited_file_stays(self):
+        run("mgrun", "plan", "--mock-data", "--train-iters", 1, "--lr-decay-iters", 9, "--save", "edited")
+        again = ("mgrun", "plan", "--mock-data", "--train-iters", 2, "--lr-decay-iters", 9, "--save", "edited", "--load", "edited")
+        run(*again)
+        self.assertIn(b"train-iters = 2", read("edited/run.toml"))
+        write("edited/run.toml", read("edited/run.toml").decode() + "# mine\n")
+        edited = read("edited/run.toml")
+        self.assertIn("edited/run.toml is not by mgrun, or was edited, and stays", run(*again[:4], 3, *again[5:]).stderr)
+        self.assertEqual(read("edited/run.toml"), edited)
+
+    def test_what_stands_alone(self):
+        for flags in (("--completion", "bash"), ("--list-options",)):
+            self.assertIn("stands alone", run("mgrun", "plan", "--mock-data", "--train-iters", 1, *flags, code=2).stderr)
+        for key in ("help = true", "version = true", "list-options = true", "completion = 'bash'"):
+            write("alone.toml", f"mock-data = true\ntrain-iters = 1\n{key}\n")
+            self.assertIn("is of the command line alone", run("mgrun", "plan", "--config", "alone.toml", code=2).stderr)
 
     def test_a_file_of_the_user_stays(self):
         write("own/run.toml", "mock-data = true\n")
         said = run("mgrun", "plan", "--config", "own/run.toml", "--train-iters", 1, "--save", "own").stderr
-        self.assertIn("own/run.toml is not by mgrun, and stays", said)
+        self.assertIn("own/run.toml is not by mgrun, or was edited, and stays", said)
         self.assertEqual(read("own/run.toml"), b"mock-data = true\n")
 
     def test_no_output_replaces_a_file_of_options(self):

@@ -34,7 +34,7 @@ class Check(unittest.TestCase):
         outputs = ["--save", "new/folder", "--log", "new.jsonl", "--tensorboard-dir", "events/folder", "--trace", "trace.json",
                    "--profile-json", "profile.json", "--html", "page.html", "--save-gradients", "gradients.safetensors"]
         said = self.check("plan", *MOCK, *outputs, "--eval-interval", 2, "--eval-iters", 1)
-        self.assertIn("nothing is refused; nothing was trained, and nothing written\n", said)
+        self.assertIn("nothing is refused; nothing was trained, and no weights or logs written\n", said)
         self.assertRegex(said, r"memory    2 of the plan's ranks here take \d+\.\d MiB of this machine's; \d+\.\d MiB are available")
         self.assertIn("batch     step 0: 128 of 128 tokens count in the loss; samples 0 to 7 of made-up data\n", said)
 

@@ -85,6 +85,8 @@ void verify(const CLI::App &app, const std::string &flag, const std::vector<std:
   const auto most = option ? std::max(1, option->get_items_expected_max()) : std::numeric_limits<int>::max();
   if (flag == kConfigFlag)
     problems.add("{}: a file does not name another", flag);
+  else if (option && !option->get_configurable())
+    problems.add("{}: is of the command line alone", flag);
   else if (std::cmp_greater(values.size(), most))
     problems.add("{}: found {} values, expected {}", flag, values.size(), most);
   else if (const auto dashed = std::ranges::find_if(values, isFlag); values.size() > 1 && dashed != values.end())

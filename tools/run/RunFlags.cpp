@@ -143,8 +143,8 @@ std::string runFileText(const CLI::App &app) {
     if (option->count() > 0 && !row.details.isOfCommand)
       entries.push_back({row.flag().substr(row.flag().starts_with("--") ? 2 : 0), option->results()});
   }
-  return fmt::format("{}: mgrun --config with this file repeats it. Paths are as they were typed.\n{}", kRunFileBegins,
-                     configText(entries));
+  return fmt::format("{}: mgrun --config FILE --save OTHER repeats it. Paths are as they were typed.\n{}",
+                     kRunFileBegins, configText(entries));
 }
 
 Status readCorpusFlags(TrainingOptions &options, std::vector<std::string> &notes) {

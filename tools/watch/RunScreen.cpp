@@ -182,8 +182,8 @@ void RunScreen::drawBar(const std::string &more) {
 }
 
 static std::string describeStart(const StartReport &start) {
-  return fmt::format("nothing is refused; nothing was trained, and nothing written\n{:<10}{}\n{:<10}{}\n", "memory",
-                     start.memory, "batch", start.batch);
+  return fmt::format("nothing is refused; nothing was trained, and no weights or logs written\n{:<10}{}\n{:<10}{}\n",
+                     "memory", start.memory, "batch", start.batch);
 }
 
 std::string describeSummary(const TrainingOptions &options, const TrainingSummary &summary) {

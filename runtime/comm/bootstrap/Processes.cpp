@@ -118,11 +118,15 @@ Status Processes::awaitCause(std::chrono::milliseconds most) const {
 Status Processes::end(const Status &status, const Tell &tell) {
   if (status.isOk()) {
     const Status ended = store_->gather(kEndOfRun, rank_, size_, "", deadline()).status();
-    return ended.isOk() ? ended : tellOnce(ended, tell);
+    return ended.isOk() ? ended : endBecauseOf(ended, tell);
   }
-  abort(status);
+  return endBecauseOf(status, tell);
+}
+
+Status Processes::endBecauseOf(const Status &own, const Tell &tell) {
+  abort(own);
   (void)awaitCause(kWord);
-  return tellOnce(status, tell);
+  return tellOnce(own, tell);
 }
 
 Status Processes::tellOnce(const Status &own, const Tell &tell) {

@@ -57,6 +57,7 @@ private:
   Status openStore(const Joining &joining, const Launch &launch, StoreOwner owner);
   Status findNeighbours(const Launch &launch);
   Status report(const Status &own) const;
+  Status endBecauseOf(const Status &own, const Tell &tell);
   Status tellOnce(const Status &own, const Tell &tell);
 
   const int64_t rank_, size_;

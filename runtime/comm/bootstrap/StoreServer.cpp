@@ -284,6 +284,8 @@ void Server::handleRequest(Peer &peer, const Message &message) {
       sendAll(message);
     return;
   }
+  if (message.is(StoreKind::told)) // of an error that the store does not know
+    return;
   MessageReader reader(message);
   if (message.is(StoreKind::abort))
     return abortAll(peer.rank, reader.text());
