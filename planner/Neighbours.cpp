@@ -12,7 +12,7 @@ namespace {
 using frontend::Layout;
 using frontend::LayoutOptions;
 
-enum class NearChange { level, offload, gradients, policy, rows, microbatch, tensor, context, pipeline };
+enum class NearChange { level, offload, gradients, policy, rows, microbatch, experts, tensor, context, pipeline };
 
 // The part that a change leaves of a rank's parameters, gradients and optimizer states, at the least, and of all else, about.
 struct StateShare {
@@ -46,6 +46,12 @@ public:
     for (int64_t size = layout_.microBatchSize; size % 2 == 0;)
       add(NearChange::microbatch, [half = size /= 2](LayoutOptions &options) { options.mbs = half; },
           {.others = double(size) / double(layout_.microBatchSize)});
+    if (layout_.hasExperts)
+      for (const int64_t times : {2, 4, 8}) {
+        const double share = 1.0 / double(times);
+        add(NearChange::experts, [ranks = times * layout_.ep](LayoutOptions &options) { options.ep = ranks; },
+            {share, share, share, 1});
+      }
     addRanks(NearChange::tensor, &LayoutOptions::tp, layout_.tp, true);
     if (const LayoutOptions &all = asked_.all;
         !all.stages && !all.pipelineText && !all.firstStageLayers && !all.lastStageLayers)

@@ -19,7 +19,7 @@ struct Near {
 
 // Layouts that differ in one choice from the one that was asked for; where fewer than `wanted` fit, those of two too, and of
 // three. Each is compiled up to its plan and proved. A choice is a higher level of ZeRO, the optimizer's state on the host,
-// gradients of bf16, full recomputation, room for twice the mean of experts' rows, half, a quarter, .. of a microbatch, or 2, 4 or 8 times as many ranks of tp, pp or cp
+// gradients of bf16, full recomputation, room for twice the mean of experts' rows, half, a quarter, .. of a microbatch, 2, 4 or 8 times as many ranks of ep, or of tp, pp or cp
 // and as many fewer data ranks. Where dp is 1 there are more ranks, unless their number is given.
 // `present` is the plan that takes too much, where there is one: a layout whose parameters and states alone are too much by what
 // the plan has of them is left out, and those that need least, about, come first. Of each number of choices at most

@@ -186,11 +186,12 @@ Result<Trial> fastest(const Asked &asked, const std::vector<Trial> &trials) {
 std::string describe(const Asked &asked, const std::vector<Trial> &trials) {
   std::string text;
   for (const Trial &trial : trials)
-    text += fmt::format("  {}: {}\n", differing(asked, trial.options),
-                        trial.hasPlan()
-                            ? fmt::format("{}, {} a step", bytesText(double(trial.bytes)), secondsText(trial.seconds))
-                        : trial.leastBudget ? fmt::format("takes at least {}", bytesText(double(*trial.leastBudget)))
-                                            : trial.refusal);
+    text +=
+        fmt::format("  {}: {}\n", differing(asked, trial.options),
+                    trial.hasPlan() ? fmt::format("{}, {} a step on {} rank{}", bytesText(double(trial.bytes)),
+                                                  secondsText(trial.seconds), trial.ranks, trial.ranks == 1 ? "" : "s")
+                    : trial.leastBudget ? fmt::format("takes at least {}", bytesText(double(*trial.leastBudget)))
+                                        : trial.refusal);
   return text;
 }
 

@@ -207,7 +207,7 @@ std::string noneFits(const planner::Near &near) {
              ? fmt::format("none of {} near layouts that were tried fits; {} others were not tried", near.tried,
                            near.left)
              : fmt::format(
-                   "no layout fits that differs in at most {} of --tp, --pp, --cp, --zero, --mbs, --grad-dtype, "
+                   "no layout fits that differs in at most {} of --tp, --pp, --cp, --ep, --zero, --mbs, --grad-dtype, "
                    "--moe-rows-factor, recomputation and offloading",
                    planner::kMostChanges);
 }

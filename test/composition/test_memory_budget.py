@@ -157,7 +157,7 @@ def test_near_layouts(session):
     for layout in session.some(({"--dp": "2", "--mbs": "2"}, {"--pp": "2", "--mbs": "2"}, {"--dp": "4", "--zero": "1"}), 2):
         budget = smallest(session, config, flags_of(layout)) - 1
         message, _ = session.refused(config, f"{flags_of(layout)} --memory {budget}")
-        near = re.findall(r"^  (--.*): [\d.]+ .i?B, ([\d.]+) (s|ms|us) a step$", message, re.M)
+        near = re.findall(r"^  (--.*): [\d.]+ .i?B, ([\d.]+) (s|ms|us) a step on \d+ ranks?$", message, re.M)
         assert near, message
         times = [float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit] for _, number, unit in near]
         assert times == sorted(times), message

@@ -85,6 +85,8 @@ class Case:
             yield {"--recompute-granularity": "full", "--recompute-method": "uniform", "--recompute-num-layers": 1}
         if flags.get("--ep", 1) > 1:
             yield {"--moe-rows-factor": 2}
+        if self.name == "mixtral":
+            yield from ({"--ep": flags.get("--ep", 1) * times} for times in (2, 4, 8))
         for mbs in (2, 1):
             if mbs < self.mbs:
                 yield {"--mbs": mbs}

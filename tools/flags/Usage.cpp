@@ -140,7 +140,10 @@ int leaveWith(const CLI::App &app, const CLI::ParseError &end, const SortedFlags
     return 2;
   }
   if (end.get_exit_code() != 0) {
-    const std::string text = end.what();
+    std::string text = end.what();
+    constexpr std::string_view kTooOften = "At Most 1 required but received ";
+    if (const size_t at = text.find(kTooOften); at != text.npos)
+      text = fmt::format("{}is given {} times, expected once", text.substr(0, at), text.substr(at + kTooOften.size()));
     say(stderr, "{}: {}{}\nRun with --help for more information.\n", nameOf(app), placeOf(app, text, sorted), text);
     return 2;
   }

@@ -284,7 +284,7 @@ void Server::handleRequest(Peer &peer, const Message &message) {
       sendAll(message);
     return;
   }
-  if (message.is(StoreKind::told)) // of an error that the store does not know
+  if (message.is(StoreKind::told)) // the error is one that the store does not know
     return;
   MessageReader reader(message);
   if (message.is(StoreKind::abort))
