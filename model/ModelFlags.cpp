@@ -79,7 +79,7 @@ std::vector<ModelFlag> expertFlags() {
              return asked.isOk() && *asked == expertLayersOf(m);
            }},
       {"--moe-ffn-hidden-size", &KeyNames::expertFfn, [](const Model &m) { return ffnOf(m, true); }},
-      {"--moe-router-topk", "num_experts_per_tok", of([](const Experts &e) { return e.chosen; })},
+      {"--moe-router-topk", "num_experts_per_tok", of([](const Experts &e) { return e.chosen; }), false, {"--topk"}},
       {"--moe-router-score-function", "model_type", // applied to logits: the softmax of the chosen ones
        of([](const Experts &e) { return e.score == "none" ? e.post : e.score; })},
       {"--moe-router-pre-softmax", "norm_topk_prob", // else the weights of those chosen add up to 1

@@ -19,7 +19,7 @@ from tool_runs import GOLDEN, expect, run, timeless, write  # noqa: E402
 setUpModule = tool_runs.enter_folder
 LINES = sorted((HERE / "megatron-lines").glob("*.txt"))
 STEP = int(sys.argv[sys.argv.index("--sample") + 1]) if "--sample" in sys.argv else 1
-GROUPS = {"same", "otherwise", "nothing", "unsupported"}
+GROUPS = {"same", "otherwise", "nothing", "unsupported", "needs_value"}
 # A small model: values in the place of those that a line has.
 SMALL = {"--num-layers": 4, "--hidden-size": 32, "--num-attention-heads": 4, "--num-query-groups": 2, "--num-key-value-heads": 2,
          "--ffn-hidden-size": 64, "--kv-channels": 8, "--num-experts": 8, "--moe-ffn-hidden-size": 16, "--moe-router-topk": 2,
@@ -28,7 +28,9 @@ SMALL = {"--num-layers": 4, "--hidden-size": 32, "--num-attention-heads": 4, "--
          "--micro-batch-size": 1, "--global-batch-size": 16, "--tensor-model-parallel-size": 2, "--pipeline-model-parallel-size": 2,
          "--expert-model-parallel-size": 2, "--window-size": "15,0", "--sliding-window": 16, "--padded-vocab-size": 128,
          "--rampup-batch-size": "8 8 16", "--train-iters": 4, "--lr-decay-iters": 4, "--lr-warmup-iters": 1, "--train-samples": 64,
-         "--lr-decay-samples": 64, "--lr-warmup-samples": 16, "--eval-iters": 0, "--save-interval": 100}
+         "--lr-decay-samples": 64, "--lr-warmup-samples": 16, "--eval-iters": 0, "--save-interval": 100,
+         "--num-layers-per-virtual-pipeline-stage": 2, "--decoder-first-pipeline-num-layers": 2, "--optimizer-offload-fraction": 1,
+         "--moe-shared-expert-intermediate-size": 16, "--pad-vocab-size-to": 128, "--exit-duration-in-mins": 100, "--eval-interval": 100, "--split": "99,1,0"}
 ALWAYS = "--vocab-size 128 --mock-data --log log.jsonl --log-interval 1"
 
 
@@ -49,6 +51,10 @@ def small(path, more=""):
     given = set(flags_in(path))
     words = " ".join(f"{flag} {value}" for flag, value in SMALL.items() if flag in given)
     folder = f"{path.name[:2]}-weights"
+    if "--moe-layer-freq" in path.read_text().splitlines():  # its value is not in the file
+        more += " --moe-layer-freq 1"
+    if "--eod-mask-loss" in given and "--reset-position-ids" not in given:
+        more += " --eod-token-id 0"
     start = f"--load {folder}" if given & {"--load", "--pretrained-checkpoint"} else ""
     return f"{words} {ALWAYS} --save {folder} {start} {more}".split()
 
@@ -56,7 +62,9 @@ def small(path, more=""):
 def train(path, more=""):
     """The log's steps of the line's commands, of a small model."""
     shutil.rmtree(f"{path.name[:2]}-weights", ignore_errors=True)
-    done = run("mgc", "translate", path, "-o", path.name[:2], "--run", "--", *small(path, more), code=None)
+    # One line has names of an array's parts, which nothing follows.
+    write(f"{path.name[:2]}-small.txt", "\n".join(row for row in path.read_text().splitlines() if row not in {"--data", "--tokenizer"}))
+    done = run("mgc", "translate", f"{path.name[:2]}-small.txt", "-o", path.name[:2], "--run", "--", *small(path, more), code=None)
     assert done.returncode == 0, f"{path.name}: ends with {done.returncode}: {done.stderr}"
     return steps("log.jsonl")
 
@@ -85,11 +93,13 @@ class RealLines(unittest.TestCase):
         self.assertEqual(len(LINES), 14)
         for path in LINES:
             with self.subTest(line=path.name):
-                done = translate(path, code=0 if path.name.startswith("24") else 3)
+                twice = {"--data-path", "--train-data-path"} <= set(flags_in(path))  # other branches of a script
+                done = translate(path, code=1 if twice else 0 if path.name.startswith("24") else 3)
                 self.assertEqual([row["flag"] for row in done["flags"]], flags_in(path))
                 self.assertLessEqual({row["group"] for row in done["flags"]}, GROUPS)
                 self.assertTrue(all(row["text"] for row in done["flags"]))
-                self.assertEqual(done["problem"], "")  # the layout compiles
+                # The layout compiles.
+                self.assertRegex(done["problem"], "--train-data-path and --data-path exclude each other, expected one" if twice else "^$")
 
     def test_groups(self):
         for name, expected in {
@@ -106,14 +116,14 @@ class RealLines(unittest.TestCase):
                        "--train-samples": "same", "--checkpoint-activations": "otherwise", "--tokenizer-type": "otherwise"},
                 "22": {"--activations-checkpoint-method": "otherwise", "--rampup-batch-size": "same"},
                 "24": {"--normalization": "otherwise", "--num-key-value-heads": "otherwise", "--data-impl": "nothing"},
-                "26": {"--noheader": "unsupported", "--DDP-impl": "nothing", "--loss-scale": "nothing", "--exit-duration-in-mins": "same"}}.items():
+                "26": {"--noheader": "unsupported", "--DDP-impl": "nothing", "--loss-scale": "nothing", "--exit-duration-in-mins": "needs_value"}}.items():
             done = translate(line_of(name), code=None)
             self.assertEqual({flag: group_of(done, flag)[0] for flag in expected}, expected, name)
 
     def test_they_compile(self):
         for path in samples.sample(LINES, STEP):
             with self.subTest(line=path.name):
-                words = translate(path, "-o", f"{path.name[:2]}-whole", code=None)["commands"][0]
+                words = translate(path, "-o", f"{path.name[:2]}-whole", "--", "--mock-data", code=None)["commands"][0]
                 if "--rampup-batch-size" in words:  # a plan for each size of the batch
                     at = words.index("--rampup-batch-size")
                     words = words[:at] + words[at + 4:]
@@ -231,13 +241,88 @@ class Meaning(unittest.TestCase):
         self.assertIn(" --tensor-model-parallel-size 4 --bf16 --use-distributed-optimizer ", compile_words)
         self.assertNotIn("--tp 2", compile_words)
         compile_words, _ = commands("--recompute-activations --recompute-granularity full --recompute-modules core_attn")
+        self.assertIn(" --recompute-activations --recompute-modules core_attn ", compile_words)
+        self.assertNotIn("full", compile_words)
+        compile_words, _ = commands("--recompute-granularity full --recompute-modules core_attn")
         self.assertIn(" --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 ", compile_words)
-        self.assertNotIn("--recompute-activations", compile_words)
         self.assertNotIn("core_attn", compile_words)
-        _, run_words = commands("--train-iters 5 --train-samples 1_000 --lr-decay-iters 3 --train-tokens 64_000 --seq-length 8")
+        for words in ("--bf16 --grad-reduce-in-bf16 --accumulate-allreduce-grads-in-fp32", "--bf16 --accumulate-allreduce-grads-in-fp32 --grad-reduce-in-bf16"):
+            compile_words, _ = commands(words)
+            self.assertIn("--grad-reduce-in-bf16", compile_words)
+            self.assertNotIn("fp32", compile_words)
+        for words in ("--mock-data --data-path corpus", "--data-path corpus --mock-data"):
+            _, run_words = commands(words)
+            self.assertIn("--mock-data", run_words)
+            self.assertNotIn("corpus", run_words)
+        _, run_words = commands("--train-samples 1_000 --train-tokens 64_000 --lr-warmup-iters 0 --seq-length 8")
         self.assertIn(" --train-samples 8000", run_words)
         self.assertNotIn("iters", run_words)
+        for words, pair in (("--train-samples 1000000 --lr-warmup-iters 2000", ("--train-samples", "--lr-warmup-iters")),
+                            ("--train-iters 5 --train-samples 10", ("--train-samples", "--train-iters")),
+                            ("--lr-warmup-fraction 0.1 --lr-warmup-iters 2", ("--lr-warmup-fraction", "--lr-warmup-iters"))):
+            problem = translate("--", *LLAMA, "--vocab-size", 99, *words.split(), code=1)["problem"]
+            self.assertIn(" exclude each other, expected one", problem)
+            self.assertTrue(all(flag in problem for flag in pair), problem)
         self.assertIn(" --timeout 90", commands("--distributed-timeout-minutes 1.5")[1])
+
+
+class Differences(unittest.TestCase):
+    LINE = ["--", *LLAMA, "--vocab-size", 99]
+
+    def group(self, flag, words, code=3):
+        return group_of(translate(*self.LINE, *words.split(), code=code), flag)[0]
+
+    def test_the_optimizers_state(self):
+        self.assertEqual(self.group("--no-load-optim", "--no-load-optim", 0), "nothing")
+        self.assertEqual(self.group("--no-load-optim", "--no-load-optim --load a --save a"), "unsupported")
+        self.assertEqual(self.group("--no-load-optim", "--no-load-optim --load a"), "unsupported")
+        self.assertEqual(self.group("--no-load-optim", "--no-load-optim --load a --finetune", None), "nothing")
+
+    def test_numbers_as_texts(self):
+        done = translate("--", *LLAMA, "--tokenizer-type", "NullTokenizer", "--vocab-size", 1000, "--eod-mask-loss", "--data-path", "x")
+        self.assertEqual(done["config"]["mgc"]["model"]["vocabulary"], 1001)
+        self.assertIn("--eod-token-id 1000", " ".join(done["commands"][1]))
+        self.assertIn("--tokenizer-type NullTokenizer --vocab-size 1001 --append-eod", " ".join(done["preprocess"][0]))
+        write("numbers.jsonl", json.dumps({"text": "3 999"}) + "\n")
+        words = [word.replace("TEXTS", "numbers") for word in done["preprocess"][0]]
+        run(*words)
+        padded = translate("--", *LLAMA, "--tokenizer-type", "NullTokenizer", "--vocab-size", 1000, "--padded-vocab-size", 1024, code=None)
+        self.assertEqual(padded["config"]["mgc"]["model"]["vocabulary"], 1024)
+
+    def test_the_mean_of_microbatches(self):
+        def assumed(words):
+            return "mean of each microbatch" in " ".join(translate(*self.LINE, *words.split(), code=None)["assumed"])
+        self.assertTrue(assumed("--eod-mask-loss --eod-token-id 3"))
+        self.assertTrue(assumed("--mask-prob 0.2"))
+        self.assertTrue(assumed("--sft --tokenizer-model x --data y.jsonl"))
+        self.assertFalse(assumed("--eod-mask-loss --eod-token-id 3 --calculate-per-token-loss"))
+        self.assertFalse(assumed("--lr 1"))
+
+    def test_positions(self):
+        rope = "--position-embedding-type rope --rotary-seq-len-interpolation-factor 2"
+        self.assertEqual(self.group("--rotary-seq-len-interpolation-factor", rope, 0), "otherwise")
+        self.assertEqual(self.group("--rotary-seq-len-interpolation-factor", rope + " --use-rope-scaling"), "unsupported")
+        latent = "--multi-latent-attention --kv-lora-rank 16 --qk-head-dim 8 --qk-pos-emb-head-dim 4 --v-head-dim 8"
+        self.assertEqual(self.group("--multi-latent-attention", latent), "unsupported")
+        self.assertEqual(self.group("--multi-latent-attention", latent + " --qk-layernorm", 0), "otherwise")
+        self.assertEqual(self.group("--rotary-percent", latent + " --qk-layernorm --rotary-percent 0.5"), "unsupported")
+        self.assertEqual(self.group("--rotary-percent", latent + " --qk-layernorm --rotary-percent 1", None), "nothing")
+
+    def test_what_mgrun_refuses(self):
+        for words, text in (("--lr-decay-style inverse-square-root", "--lr-decay-style = inverse-square-root: constant, linear, cosine or WSD"),
+                            ("--lr 1e-4 --min-lr 1e-3", "--min-lr = 0.001"), ("--train-iters 5 --lr-warmup-iters 7", "--lr-warmup-iters = 7")):
+            self.assertIn(text, translate(*self.LINE, *words.split(), code=1)["problem"])
+
+    def test_experts_of_megatron_deepspeed(self):
+        def layer(words):
+            return translate(*self.LINE, *words.split(), code=0)["config"]["mgc"]["model"]["layer"]
+        one = layer("--topk 1 --num-experts 4")["experts"]
+        self.assertEqual(one, {"count": 4, "chosen": 1, "score": "softmax"})
+        self.assertEqual(layer("--topk 2 --num-experts 4")["experts"]["normalised"], 0)
+        self.assertEqual(layer("--moe-router-topk 1 --num-experts 4")["experts"]["normalised"], 0)
+        self.assertNotIn("experts", layer("--topk 1 --num-experts 1"))
+        self.assertEqual(self.group("--num-experts", "--num-experts 1", 0), "nothing")
+        self.assertEqual(self.group("--topk", "--num-experts 1 --topk 1", 0), "nothing")
 
 
 class Page(unittest.TestCase):
@@ -287,8 +372,53 @@ class Broken(unittest.TestCase):
         expect(1, "kept/config.json", "mgc", "translate", *line)
         self.assertEqual(tool_runs.read("kept/config.json"), b"{}")
         run("mgc", "translate", "--force", *line)
-        run("mgc", "translate", *line)
+        run("mgc", "translate", *line)  # the same bytes
         self.assertIn(b'"model_type": "mgc"', tool_runs.read("kept/config.json"))
+
+    def test_a_config_beside_weights_stays(self):
+        line = ["--", *LLAMA, "--vocab-size", 99]
+        run("mgc", "translate", "-o", "trained", *line)
+        for name in ("model.safetensors", "latest_checkpointed_iteration.txt"):
+            write(f"trained/{name}", "")
+            run("mgc", "translate", "-o", "trained", *line)  # the same bytes
+            expect(1, ["-o trained", name], "mgc", "translate", "-o", "trained", *line, "--swiglu", "--num-layers", 8)
+            write(f"{name}-alone/{name}", "")
+            expect(1, [f"-o {name}-alone", "--force"], "mgc", "translate", "-o", f"{name}-alone", *line)
+            self.assertFalse((pathlib.Path(f"{name}-alone") / "config.json").exists())
+            pathlib.Path(f"trained/{name}").unlink()
+        expect(1, "trained/config.json: holds something else", "mgc", "translate", "-o", "trained", *line, "--num-layers", 8)
+        run("mgc", "translate", "-o", "trained", "--force", *line, "--num-layers", 8)
+
+    def test_flags_that_need_a_value(self):
+        line = ["--", *LLAMA, "--vocab-size", 99]
+        for words in ("--train-iters $N", "--lr $LR", "--num-experts $E", "--tensor-model-parallel-size ${TP}", "--save $DIR", "--eod-mask-loss",
+                      "--swiglu yes", "--normalization $X", "--distributed-timeout-minutes X", "--micro-batch-size", "--moe-layer-freq X --num-experts 2"):
+            with self.subTest(words=words):
+                flag = words.split()[0]
+                self.assertEqual(group_of(translate(*line, *words.split(), code=3), flag)[0], "needs_value")
+                done = run("mgc", "translate", "-o", "unread", "--run", *line, *words.split(), code=3)
+                self.assertIn(f"--run: nothing runs, for these flags need a value: {flag} (", done.stderr)
+                self.assertFalse(pathlib.Path("unread").exists())
+        done = translate(*line, "--lr", "$LR", "--tp", "X", "--lr", 1, "--tensor-model-parallel-size", 2, code=0)
+        self.assertEqual(group_of({"flags": done["flags"][:-2]}, "--tp"), ("nothing", "the last counts, as in Megatron-LM: --tensor-model-parallel-size 2"))
+
+    def test_words_of_a_shell(self):
+        line = f"torchrun pretrain_gpt.py {' '.join(LLAMA)} --vocab-size 99 "
+        for words in ("--lr 1e-4 2>&1 | tee log", "--lr 1e-4 && echo 3", "--lr 1e-4; exit", "> log 2>>err --lr 1e-4&", "--lr 1e-4 &> log\n", "--lr 1e-4>log|cat",
+                      "--lr '1e-4' < in"):
+            with self.subTest(words=words):
+                write("shell.sh", f"set -e; cd x && {line}{words}")
+                self.assertEqual(translate("shell.sh")["flags"][-1], {"flag": "--lr", "values": ["1e-4"], "group": "same", "text": "mgrun", "left_out": False})
+        write("shell.sh", line + "--save 'a|b;c&d>e'")
+        self.assertIn("a|b;c&d>e", translate("shell.sh")["commands"][1])
+        for words, place in (("--swiglu $MOE_ARGS --bf16", "$MOE_ARGS' behind --swiglu"), ('--lr 1 "${ARGS[@]}"', "${ARGS[@]}' behind --lr"),
+                             ("--bf16 $(cat x)", "$(cat' behind --bf16"), ("--use-flash-attn $X", "$X' behind --use-flash-attn"),
+                             ("--save ${A[@]}", "${A[@]}' behind --save"), ("--data-impl mmap $X", "$X' behind --data-impl")):
+            with self.subTest(words=words):
+                write("shell.sh", line + words)
+                expect(1, [f"found '{place}, expected a flag", "echo"], "mgc", "translate", "shell.sh")
+        write("shell.sh", "torchrun pretrain_gpt.py ${MODEL_ARGS[@]} --bf16")
+        expect(1, "found '${MODEL_ARGS[@]}' behind pretrain_gpt.py, expected a flag: let the shell", "mgc", "translate", "shell.sh")
 
     def test_run_ends_with_the_code_of_the_command_that_failed(self):
         done = run("mgc", "translate", "-o", "failed", "--run", "--", *LLAMA, "--vocab-size", 99, "--seq-length", 16, code=None)

@@ -322,7 +322,7 @@ FAULTS = [
           "unit/run_options_test"),
     Fault("translated-experts", "mgc translate leaves the weights of the chosen experts as softmax gives them",
           "tools/translate/ModelOfLine.cpp",
-          "if (isSigmoid ? chosen > 1 : !facts_.has(\"--moe-router-pre-softmax\"))", "if (isSigmoid && chosen > 1)", "translate"),
+          "if (isSigmoid ? chosen > 1 : !isOfAll)", "if (isSigmoid && chosen > 1)", "translate"),
     Fault("latent-heads", "--kv-channels is compared with the heads of latent attention", "model/ModelFlags.cpp",
           "attentionOf(m).latent ? \"\" : text(attentionOf(m).headDim)", "text(attentionOf(m).headDim)", "unit/model_test"),
     Fault("second-signal", "a second Ctrl-C does not end a step that hangs", "tools/mgrun.cpp",

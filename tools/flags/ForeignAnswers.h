@@ -17,8 +17,9 @@
 
 namespace mgc::tools {
 
-// FlagGroup: a flag has the same name here; others say the same; it changes no result; nothing does what it does.
-enum class FlagGroup { same, otherwise, nothing, unsupported };
+// FlagGroup: a flag has the same name here; others say the same; it changes no result; nothing does what it does; its value is
+// missing or cannot be read.
+enum class FlagGroup { same, otherwise, nothing, unsupported, needsValue };
 
 struct ForeignRow;
 struct ForeignAnswer {

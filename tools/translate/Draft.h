@@ -27,7 +27,8 @@ struct CommandOption {
 struct Draft {
   std::vector<TranslatedFlag> flags;
   std::vector<CommandOption> options;
-  std::vector<std::string> assumed; // for people
+  std::vector<std::string> assumed;  // for people
+  std::vector<std::string> problems; // why the line has no meaning
 
   const CommandOption *find(std::string_view tool, std::string_view name) const; // the last; null: none
   bool has(std::string_view tool, std::string_view name) const { return find(tool, name) != nullptr; }

@@ -5,6 +5,7 @@
 #include "tools/flags/FlagChecks.h"
 
 #include <charconv>
+#include <fmt/format.h>
 
 namespace mgc::tools {
 
@@ -23,6 +24,13 @@ std::string LineFacts::nameOf(const std::string &flag) const {
 }
 
 void LineFacts::refuse(const std::string &flag, const std::string &why) { unusable_.emplace(nameOf(flag), why); }
+
+bool LineFacts::isOn(const std::string &flag) {
+  const LineFlag *found = find(flag);
+  if (found && !found->values.empty())
+    refuse(flag, fmt::format("takes no value, found '{}'", found->values.front()));
+  return found != nullptr;
+}
 
 std::optional<std::string> LineFacts::word(const std::string &flag) {
   const LineFlag *found = find(flag);

@@ -5,11 +5,12 @@
 #include "frontend/layout/Recomputation.h"
 #include "runtime/data/indexed/SplitBounds.h"
 #include "tools/flags/FlagChecks.h"
-#include "tools/run/RunFlags.h"
 #include "tools/translate/LineTokenizer.h"
 #include "tools/translate/OptionNames.h"
+#include "tools/translate/RunOfLine.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/ranges.h>
 #include <numeric>
 
@@ -39,6 +40,27 @@ bool areOneOption(const CommandOption &a, const CommandOption &b) {
   return a.tool == b.tool && wholeNameOf(b) == whole && isOneName;
 }
 
+bool areOneFlag(const std::string &a, const std::string &b) {
+  if (a == b)
+    return true;
+  for (const auto &named : {compileOptionNamed, runOptionNamed})
+    if (const auto one = named(a), other = named(b); one && other && one->own == other->own)
+      return true;
+  return false;
+}
+
+// A flag whose value cannot be read needs none where a later one counts.
+void forgetReplaced(Draft &draft) {
+  for (auto flag = draft.flags.begin(); flag != draft.flags.end(); ++flag) {
+    const auto later = std::find_if(flag + 1, draft.flags.end(), [&](const TranslatedFlag &other) {
+      return other.group != FlagGroup::needsValue && areOneFlag(flag->flag.name, other.flag.name);
+    });
+    if (flag->group == FlagGroup::needsValue && later != draft.flags.end())
+      flag->group = FlagGroup::nothing,
+      flag->text = fmt::format("the last counts, as in Megatron-LM: {}", later->flag.text());
+  }
+}
+
 // As Python's argparse: the last of two counts.
 void keepLast(Draft &draft) {
   for (size_t i = draft.options.size(); i-- > 0;) {
@@ -57,20 +79,50 @@ void keepLast(Draft &draft) {
 
 // --- mgrun -------------------------------------------------------------------------------------------------------
 
-void keepLastOfExclusive(Draft &draft) {
-  for (size_t i = draft.options.size(); i-- > 0;) {
-    const CommandOption &one = draft.options[i];
-    const auto excludes = [&](const CommandOption &a, const CommandOption &b) {
-      const auto row = a.tool == kRun && b.tool == kRun ? runOptionNamed(a.name) : std::nullopt;
-      return row && std::ranges::count(row->run->details.excludes, b.name) > 0;
-    };
-    const auto behind = draft.options.begin() + static_cast<ptrdiff_t>(i) + 1;
-    const auto later = std::find_if(behind, draft.options.end(), [&](const CommandOption &other) {
-      return excludes(one, other) || excludes(other, one);
-    });
-    if (later != draft.options.end())
-      draft.leaveOut(i, fmt::format("excludes {}, which comes later and counts", later->name));
+// Two settings, of which Megatron-LM takes the first, wherever they stand.
+struct Precedence {
+  std::string_view tool, first, second;
+  std::string_view value = ""; // the second has it; empty: any
+};
+constexpr Precedence kPrecedences[] = {{kCompile, "--grad-reduce-in-bf16", "--accumulate-allreduce-grads-in-fp32"},
+                                       {kCompile, "--recompute-activations", "--recompute-granularity", "full"},
+                                       {kRun, "--mock-data", "--data-path"},
+                                       {kRun, "--mock-data", "--train-data-path"},
+                                       {kRun, "--mock-data", "--valid-data-path"}};
+
+void applyPrecedences(Draft &draft) {
+  const auto isNamed = [](const CommandOption &option, std::string_view tool, std::string_view flag) {
+    return option.tool == tool && option.words.front() == flag;
+  };
+  for (const Precedence &row : kPrecedences) {
+    const auto isFirst = [&](const CommandOption &option) { return isNamed(option, row.tool, row.first); };
+    for (size_t i = draft.options.size(); i-- > 0;)
+      if (const CommandOption &one = draft.options[i]; isNamed(one, row.tool, row.second) &&
+                                                       (row.value.empty() || one.words.back() == row.value) &&
+                                                       std::ranges::any_of(draft.options, isFirst))
+        draft.leaveOut(i, fmt::format("{} counts, as in Megatron-LM, wherever it stands", row.first),
+                       FlagGroup::nothing);
   }
+}
+
+// Two that exclude each other: which one is meant is not known.
+void refuseExclusive(Draft &draft) {
+  const auto excludes = [&](const CommandOption &a, const CommandOption &b) {
+    const auto row = a.tool == kRun && b.tool == kRun ? runOptionNamed(a.name) : std::nullopt;
+    return row && std::ranges::count(row->run->details.excludes, b.name) > 0;
+  };
+  for (const CommandOption &a : draft.options)
+    for (const CommandOption &b : draft.options)
+      if (excludes(a, b))
+        draft.problems.push_back(
+            fmt::format("{} and {} exclude each other, expected one", a.words.front(), b.words.front()));
+}
+
+// 0 is Megatron-LM's default of them all.
+void leaveOutNoWarmup(Draft &draft) {
+  for (const char *flag : {"--lr-warmup-iters", "--lr-warmup-samples", "--lr-warmup-fraction"})
+    if (plainNumber(draft.valueOf(kRun, flag)) == "0")
+      draft.leaveOut(kRun, flag, "0 is the default", FlagGroup::nothing);
 }
 
 void leaveOutWhatLacksAnother(Draft &draft) {
@@ -104,6 +156,14 @@ void decideStart(Draft &draft) {
         "mgrun --restart-from-latest: from the latest checkpoint of --save, or anew where there is none";
 }
 
+// Megatron-LM's --load has the optimizer's state too; weights alone come by --finetune and --pretrained-checkpoint.
+void decideOptimizerState(Draft &draft, const MegatronLine &line) {
+  const bool isLoaded = line.last({"--load"}) && !line.last({"--finetune", "--pretrained-checkpoint"});
+  for (TranslatedFlag &flag : draft.flags)
+    if (isLoaded && spellingsOf(flag.flag.name).back() == "--no-load-optim")
+      flag.group = FlagGroup::unsupported, flag.isLeftOut = true;
+}
+
 // The token that ends a document, which Megatron-LM has of its tokenizer. Made-up data have ends of their own in packed plans.
 void decideEnds(Draft &draft, const MegatronLine &line) {
   const bool isPacked = draft.has(kCompile, flagOf(&LayoutOptions::resetPositionIds)) ||
@@ -117,7 +177,7 @@ void decideEnds(Draft &draft, const MegatronLine &line) {
   const std::string why =
       "mgrun needs the token that ends a document, and the tokenizer is not there to be asked: --eod-token-id N "
       "on the line says it";
-  draft.leaveOut(kRun, "--eod-mask-loss", why);
+  draft.leaveOut(kRun, "--eod-mask-loss", why, FlagGroup::needsValue);
   if (isPacked)
     draft.assumed.push_back("packed documents: " + why);
 }
@@ -130,30 +190,10 @@ void decideRampup(Draft &draft) {
   draft.assumed.emplace_back("--save checkpoints, by which mgrun goes from one size of the batch to the next");
 }
 
-// The options as mgrun reads them; nothing where a file that one of them names is not there.
-std::optional<TrainingOptions> readRun(const Draft &draft) {
-  TrainingOptions options;
-  CLI::App app;
-  addRunFlags(app, options);
-  std::vector<std::string> words = {"plan"};
-  for (const CommandOption &option : draft.options)
-    if (option.tool == kRun)
-      words.insert(words.end(), option.words.begin(), option.words.end());
-  std::ranges::reverse(words);
-  try {
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError &) {
-    return std::nullopt;
-  }
-  std::vector<std::string> notes;
-  return readCorpusFlags(options, notes).isOk() && readRunFlags(options).isOk() ? std::optional(std::move(options))
-                                                                                : std::nullopt;
-}
-
 // mgrun refuses options that do nothing.
 void leaveOutIdle(Draft &draft) {
-  const std::optional<TrainingOptions> options = readRun(draft);
-  if (!options)
+  const Result<TrainingOptions> options = readRun(draft);
+  if (!options.isOk())
     return;
   for (size_t i = draft.options.size(); i-- > 0;) {
     const auto row = draft.options[i].tool == kRun ? runOptionNamed(draft.options[i].name) : std::nullopt;
@@ -208,13 +248,6 @@ void decideRecomputation(Draft &draft) {
                     activations = flagOf(&LayoutOptions::recomputeActivations),
                     method = flagOf(&LayoutOptions::recomputeMethod), layers = flagOf(&LayoutOptions::recomputeLayers),
                     modules = flagOf(&LayoutOptions::recomputeModules);
-  const CommandOption *full = draft.find(kCompile, granularity), *selective = draft.find(kCompile, activations);
-  if (full && selective && draft.valueOf(kCompile, granularity) == "full") {
-    const bool isFull = full > selective; // pointers into one list
-    draft.leaveOut(
-        kCompile, isFull ? activations : granularity,
-        fmt::format("contradicts {}, which comes later and counts", isFull ? granularity + " full" : activations));
-  }
   const std::string given = draft.valueOf(kCompile, granularity);
   const bool isFull = given == "full", isSelective = given == "selective" || draft.has(kCompile, activations);
   if (!isFull)
@@ -337,6 +370,18 @@ void leaveOutCopies(Draft &draft) {
                 [&](const CommandOption &option) { return option.flag && draft.flags[*option.flag].isLeftOut; });
 }
 
+// Where labels can be masked, microbatches do not have equally many.
+void sayWhatTheLossIs(Draft &draft, const MegatronLine &line) {
+  const auto isMask = [&](const char *flag) { return draft.has(kRun, flag); };
+  constexpr std::array kMasks = {"--eod-mask-loss", "--sft", "--mlm-probability"};
+  const auto mask = std::ranges::find_if(kMasks, isMask);
+  if (mask != kMasks.end() && !line.last({"--calculate-per-token-loss"}))
+    draft.assumed.push_back(
+        fmt::format("--calculate-per-token-loss, for the loss is the mean over the labels of the global batch; without "
+                    "it Megatron-LM takes the mean of each microbatch's mean, which {} makes another",
+                    *mask));
+}
+
 void sayWhatIsMissing(Draft &draft) {
   const auto hasAny = [&](std::initializer_list<const char *> names) {
     return std::ranges::any_of(names, [&](const char *name) { return draft.has(kRun, name); });
@@ -352,11 +397,15 @@ void sayWhatIsMissing(Draft &draft) {
 } // namespace
 
 void applyRules(Draft &draft, const MegatronLine &line, const frontend::ModelDescription *model) {
+  forgetReplaced(draft);
+  applyPrecedences(draft);
   keepLast(draft);
-  keepLastOfExclusive(draft);
+  leaveOutNoWarmup(draft);
+  refuseExclusive(draft);
   decideEvaluation(draft, line);
   decideRouterBiases(draft, model);
   decideRampup(draft);
+  decideOptimizerState(draft, line);
   decideStart(draft);
   decideEnds(draft, line);
   leaveOutWhatLacksAnother(draft);
@@ -371,6 +420,7 @@ void applyRules(Draft &draft, const MegatronLine &line, const frontend::ModelDes
   decideRanks(draft, line);
   decideBatch(draft);
   leaveOutCopies(draft);
+  sayWhatTheLossIs(draft, line);
   sayWhatIsMissing(draft);
 }
 

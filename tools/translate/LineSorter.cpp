@@ -76,7 +76,11 @@ private:
   bool sortByModel(const std::string &name) {
     if (in_.made) {
       if (const auto why = in_.made->unusable.find(name); why != in_.made->unusable.end())
-        return leaveOut(FlagGroup::otherwise, fmt::format("config.json: {}", why->second)), true;
+        return leaveOut(FlagGroup::needsValue, fmt::format("config.json: {}", why->second)), true;
+      if (const auto why = in_.made->lacking.find(name); why != in_.made->lacking.end())
+        return say(FlagGroup::unsupported, why->second), true;
+      if (const auto why = in_.made->idle.find(name); why != in_.made->idle.end())
+        return say(FlagGroup::nothing, why->second), true;
       if (const auto place = in_.made->places.find(name); place != in_.made->places.end())
         return say(FlagGroup::otherwise, fmt::format("config.json: {}", place->second)), true;
     }
@@ -86,7 +90,7 @@ private:
     if (!in_.model)
       return say(FlagGroup::otherwise, "config.json"), true;
     if (!fact->isSwitch && flag().flag.values.empty())
-      return leaveOut(FlagGroup::otherwise, "config.json: its value is missing"), true;
+      return leaveOut(FlagGroup::needsValue, "config.json: its value is missing"), true;
     compare(*fact, name);
     return true;
   }
@@ -134,7 +138,7 @@ private:
     std::vector<std::string> words = {name};
     words.insert(words.end(), flag().flag.values.begin(), flag().flag.values.end());
     if (const ValueProblem problem = problemOf(option, flag().flag.values, in_.supported); !problem.text.empty()) {
-      leaveOut(problem.isRefused ? FlagGroup::unsupported : FlagGroup::same, problem.text);
+      leaveOut(problem.isRefused ? FlagGroup::unsupported : FlagGroup::needsValue, problem.text);
       return false;
     }
     say(FlagGroup::same, std::string(tool));
@@ -150,13 +154,17 @@ private:
       return;
     const Result<Rewritten> rewritten = rewrite(pattern, flag().flag, in_.line);
     if (!rewritten.isOk())
-      return leaveOut(row.group, rewritten.status().message());
+      return leaveOut(row.group == FlagGroup::otherwise ? FlagGroup::needsValue : row.group,
+                      rewritten.status().message());
     if (row.here.starts_with(std::string(rewritten->tool) + " {flag}"))
       flag().group = FlagGroup::same;
     std::vector<std::string> texts;
     for (const std::vector<std::string> &words : rewritten->options) {
-      if (const std::string problem = problemIn(rewritten->tool, words); !problem.empty())
-        return leaveOut(row.group == FlagGroup::otherwise ? FlagGroup::unsupported : row.group, problem);
+      if (const ValueProblem problem = problemIn(rewritten->tool, words); !problem.text.empty())
+        return leaveOut(row.group != FlagGroup::otherwise ? row.group
+                        : problem.isRefused               ? FlagGroup::unsupported
+                                                          : FlagGroup::needsValue,
+                        problem.text);
       texts.push_back(fmt::format("{}", fmt::join(words, " ")));
     }
     for (const std::vector<std::string> &words : rewritten->options)
@@ -172,15 +180,15 @@ private:
     const std::optional<NamedOption> option = optionIn(tool, name);
     return option && !option->isSum ? option->own : name;
   }
-  std::string problemIn(std::string_view tool, const std::vector<std::string> &words) const {
+  ValueProblem problemIn(std::string_view tool, const std::vector<std::string> &words) const {
     if (const std::optional<NamedOption> option = optionIn(tool, words.front()))
-      return problemOf(*option, {words.begin() + 1, words.end()}, in_.supported).text;
+      return problemOf(*option, {words.begin() + 1, words.end()}, in_.supported);
     std::vector<std::string> types;
     for (const TokenizerType &type : tokenizerTypes())
       types.emplace_back(type.name);
     if (words.front() == kTokenizerType && std::ranges::find(types, words.back()) == types.end())
-      return fmt::format("found '{}', possible: {}", words.back(), fmt::join(types, ", "));
-    return "";
+      return {fmt::format("found '{}', possible: {}", words.back(), fmt::join(types, ", ")), true};
+    return {};
   }
 };
 

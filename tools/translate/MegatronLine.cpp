@@ -3,6 +3,7 @@
 
 #include "runtime/base/File.h"
 #include "runtime/base/Utf8.h"
+#include "tools/translate/OptionNames.h"
 
 #include <algorithm>
 #include <cctype>
@@ -10,6 +11,12 @@
 #include <ranges>
 
 namespace mgc::tools {
+
+bool isOfShell(std::string_view word) {
+  return word.size() > 1 && word[0] == '$' &&
+         (std::isalpha(static_cast<unsigned char>(word[1])) ||
+          std::string_view("_{(").find(word[1]) != std::string_view::npos);
+}
 
 namespace {
 
@@ -24,6 +31,8 @@ bool isFlag(std::string_view word) {
   return letters > 0 && letters <= 2 && letters != word.npos &&
          std::isalpha(static_cast<unsigned char>(word[letters])) && word != "-inf" && word != "-nan";
 }
+
+bool isProgram(std::string_view word) { return word.ends_with(".py"); }
 
 LineFlag flagOf(const std::string &word) {
   const size_t equals = word.find('=');
@@ -42,6 +51,25 @@ std::vector<LineFlag> flagsOf(const Words &words) {
     else if (!flags.empty())
       flags.back().values.push_back(word);
   return flags;
+}
+
+bool isArray(std::string_view word) {
+  return isOfShell(word) && (word.find("[@]") != word.npos || word.find("[*]") != word.npos);
+}
+
+Status refuseShell(const std::string &word, const std::string &place) {
+  return errorf("found '{}' behind {}, expected a flag: let the shell replace it, and translate what echo prints: echo "
+                "torchrun .. {}",
+                word, place, word);
+}
+
+// A word of the shell may hold any flags where no value is expected.
+Status verifyReplaced(const std::vector<LineFlag> &flags) {
+  for (const LineFlag &flag : flags)
+    for (size_t i = 0; i < flag.values.size(); ++i)
+      if (isArray(flag.values[i]) || (isOfShell(flag.values[i]) && i >= mostValuesOf(flag.name)))
+        return refuseShell(flag.values[i], flag.name);
+  return Status::ok();
 }
 
 std::optional<int64_t> countIn(const std::vector<LineFlag> &flags, const Words &names) {
@@ -113,10 +141,40 @@ private:
       take(close + 1);
     } else if (c == '\\' && at_ + 1 < text_.size()) {
       escape();
+    } else if (isRedirection()) {
+      skipRedirection();
+    } else if (c == '|' || c == '&' || c == ';') {
+      endCommand();
     } else {
       take(1);
     }
     return Status::ok();
+  }
+
+  // > FILE, 2>&1, &> FILE; behind what is one word, <A PLACEHOLDER>.
+  bool isRedirection() const {
+    const std::string_view rest = text_.substr(at_);
+    return rest.starts_with('>') || rest.starts_with("&>") || (isNumber() && rest.starts_with('<'));
+  }
+  bool isNumber() const {
+    return std::ranges::all_of(word_, [](unsigned char c) { return std::isdigit(c); });
+  }
+  void skipRedirection() {
+    if (isNumber())
+      word_.clear(), hasWord_ = false;
+    end();
+    at_ = std::min(text_.find_first_not_of("<>&|", at_), text_.size());
+    at_ = std::min(text_.find_first_not_of(" \t", at_), text_.size());
+    at_ = std::min(text_.find_first_of(" \t\r\n|&;", at_), text_.size());
+  }
+
+  // The words of a training end there; those of a command before it go.
+  void endCommand() {
+    end();
+    const bool isTraining = !words_.empty() && (isFlag(words_.front()) || std::ranges::any_of(words_, isProgram));
+    at_ = isTraining ? text_.size() : at_ + 1;
+    if (!isTraining)
+      words_.clear();
   }
 
   // The character behind a backslash, but for the end of a line, which goes.
@@ -158,17 +216,22 @@ Result<MegatronLine> lineOf(const Words &words) {
   MegatronLine line;
   auto begin = words.begin();
   if (begin != words.end() && !isFlag(*begin)) {
-    const auto program = std::ranges::find_if(words, [](const std::string &word) { return word.ends_with(".py"); });
+    if (isOfShell(*begin) && std::ranges::none_of(words, isProgram))
+      return refuseShell(*begin, "the beginning");
+    const auto program = std::ranges::find_if(words, isProgram);
     if (program == words.end())
       return errorf("found '{}', expected a flag, or a launcher and a program (torchrun .. pretrain_gpt.py ..)",
                     *begin);
     line.world = worldOf({begin, program});
     line.program = program->substr(program->rfind('/') + 1);
     begin = program + 1;
+    if (begin != words.end() && isOfShell(*begin))
+      return refuseShell(*begin, *program);
     if (begin != words.end() && !isFlag(*begin))
       return errorf("found '{}' behind {}, expected a flag", *begin, *program);
   }
   line.flags = flagsOf({begin, words.end()});
+  MGC_TRY(verifyReplaced(line.flags));
   if (line.flags.empty())
     return errorf("there is no flag, expected those of a training: --num-layers 24 ..");
   return line;

@@ -29,11 +29,15 @@ struct MegatronLine {
 
 Result<MegatronLine> lineOf(const std::vector<std::string> &words);
 
-// Words as a shell splits them: quotes, \ at the end of a line, comments. Variables stay as they are. <A PLACEHOLDER> is one word.
+// Words as a shell splits them: quotes, \ at the end of a line, comments. Variables stay as they are. They end
+// where the command does (| & ;), and have no redirections. <A PLACEHOLDER> is one word.
 Result<std::vector<std::string>> wordsOf(std::string_view text);
 
 // The words of a file; an error where it is no text.
 Result<std::vector<std::string>> wordsOfFile(const std::string &path);
+
+// Whether the word is left to a shell to replace: $NAME, ${NAME}, $(..)
+bool isOfShell(std::string_view word);
 
 // The word as a shell reads it back.
 std::string quoted(const std::string &word);

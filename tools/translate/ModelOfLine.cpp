@@ -7,6 +7,7 @@
 #include "tools/translate/LineTokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 
@@ -18,6 +19,7 @@ using Json = nlohmann::ordered_json;
 using Layers = std::vector<bool>;
 
 constexpr int64_t kGpt2Vocabulary = 50257;
+constexpr std::string_view kDeepSpeedTopk = "--topk"; // one expert's weight is its score among all
 
 // Layers as entries of "layers": one where they are from, from + every, .. to, else one for each run.
 std::vector<Json> entriesOf(const Layers &layers) {
@@ -55,9 +57,9 @@ public:
     writeMlp();
     writeExperts();
     writeWindows();
-    put("/head/tied", !facts_.has("--untie-embeddings-and-output-weights"), {"--untie-embeddings-and-output-weights"});
+    put("/head/tied", !facts_.isOn("--untie-embeddings-and-output-weights"), {"--untie-embeddings-and-output-weights"});
     put("/initializer_range", facts_.number("--init-method-std").value_or(0.02), {"--init-method-std"});
-    if (facts_.has("--no-scaled-init"))
+    if (facts_.isOn("--no-scaled-init"))
       note("/scaled_residual_init", {"--no-scaled-init"});
     else
       put("/scaled_residual_init", true, {});
@@ -75,7 +77,7 @@ private:
 
   LineModel finish() {
     result_.config = Json{{"model_type", "mgc"}, {"mgc", {{"model", model_}}}};
-    result_.unusable = facts_.unusable();
+    result_.unusable = facts_.unusable(), result_.lacking = facts_.lacking(), result_.idle = facts_.idle();
     for (const auto &[flag, why] : result_.unusable)
       result_.places.emplace(flag, "");
     return std::move(result_);
@@ -127,6 +129,9 @@ private:
 
   // Megatron-LM pads the tokenizer's vocabulary; a padded one is taken as it is.
   void writeVocabulary() {
+    if (const std::optional<int64_t> size = facts_.whole("--vocab-size");
+        size && isNullTokenizer(line_) && !facts_.has("--padded-vocab-size") && !facts_.has("--pad-vocab-size-to"))
+      return put("/vocabulary", *size + 1, {"--vocab-size"});
     for (const char *flag : {"--padded-vocab-size", "--pad-vocab-size-to", "--vocab-size"})
       if (const std::optional<int64_t> size = facts_.whole(flag))
         return put("/vocabulary", *size, {flag});
@@ -148,7 +153,7 @@ private:
     Json norm{{"kind", isRms ? "rms" : "layer"}, {"epsilon", facts_.number("--norm-epsilon").value_or(1e-5)}};
     if (!isRms)
       norm["bias"] = true;
-    if (facts_.has("--apply-layernorm-1p"))
+    if (facts_.isOn("--apply-layernorm-1p"))
       norm["offset"] = 1;
     return norm;
   }
@@ -160,18 +165,18 @@ private:
     }
     put("/embedding/dropout", dropout, {});
     put("/final_norm", norm(), {});
-    if (facts_.has("--embed-layernorm"))
+    if (facts_.isOn("--embed-layernorm"))
       put("/embedding/norm", norm(), {"--embed-layernorm"});
   }
 
-  bool isLatent() const { return facts_.has("--multi-latent-attention"); }
+  bool isLatent() { return facts_.isOn("--multi-latent-attention"); }
   void writeHeads() {
     const std::string attention = "/layer/attention";
     const bool isGrouped =
-        facts_.has("--group-query-attention") || facts_.nameOf("--num-query-groups") == "--num-key-value-heads";
+        facts_.isOn("--group-query-attention") || facts_.nameOf("--num-query-groups") == "--num-key-value-heads";
     put(attention + "/heads", heads_, {"--num-attention-heads"});
     if (!isGrouped && facts_.has("--num-query-groups"))
-      facts_.refuse("--num-query-groups", "is read with --group-query-attention, which is not there");
+      facts_.ignore("--num-query-groups", "is read with --group-query-attention, which is not there");
     put(attention + "/groups", isGrouped ? facts_.whole("--num-query-groups").value_or(1) : heads_,
         {"--num-query-groups", "--group-query-attention"});
     headDim_ = facts_.whole("--kv-channels").value_or(hidden_ / heads_);
@@ -180,7 +185,7 @@ private:
       result_.problems.push_back(
           fmt::format("--num-attention-heads {} does not divide --hidden-size {}", heads_, hidden_));
     put(attention + "/dropout", facts_.number("--attention-dropout").value_or(0.1), {"--attention-dropout"});
-    if (facts_.has("--qk-layernorm"))
+    if (facts_.isOn("--qk-layernorm"))
       put(attention + "/qk_norm/norm", norm(), {"--qk-layernorm"});
   }
   void writeLatentHeads() {
@@ -196,8 +201,10 @@ private:
     put(attention + "/latent/rotary_dim", turning, {"--qk-pos-emb-head-dim"});
     put(attention + "/latent/value_dim", facts_.whole("--v-head-dim").value_or(128), {"--v-head-dim"});
     put(attention + "/latent/norm", norm(), {"--qk-layernorm"});
-    if (!facts_.has("--qk-layernorm"))
-      assume("latents are normed, as they are in Megatron-LM with --qk-layernorm");
+    if (!facts_.isOn("--qk-layernorm"))
+      facts_.lack("--multi-latent-attention",
+                  "latents are normed here, as with --qk-layernorm, which the line lacks: Megatron-LM's model has no "
+                  "such norms");
     put(attention + "/dropout", facts_.number("--attention-dropout").value_or(0.1), {"--attention-dropout"});
     const bool isYarn = facts_.word("--rope-type").value_or("yarn") == "yarn";
     writeRope();
@@ -208,14 +215,14 @@ private:
 
   void writeBiases() {
     const bool isBiased = hasBiases();
-    put("/layer/attention/qkv_bias", isBiased || facts_.has("--add-qkv-bias"), {"--add-qkv-bias"});
+    put("/layer/attention/qkv_bias", isBiased || facts_.isOn("--add-qkv-bias"), {"--add-qkv-bias"});
     put("/layer/attention/out_bias", isBiased, {});
     put("/layer/mlp/bias", isBiased, {"--disable-bias-linear"});
   }
-  bool hasBiases() const { return !facts_.has("--disable-bias-linear"); }
+  bool hasBiases() { return !facts_.isOn("--disable-bias-linear"); }
 
   std::string positionType() {
-    const bool isRotary = facts_.has("--use-rotary-position-embeddings") || isLatent();
+    const bool isRotary = facts_.isOn("--use-rotary-position-embeddings") || isLatent();
     return isRotary ? "rope" : facts_.word("--position-embedding-type").value_or("learned_absolute");
   }
   void writePositions() {
@@ -242,13 +249,20 @@ private:
     const std::string rope = "/layer/attention/rope";
     put(rope + "/theta", facts_.number("--rotary-base", 1).value_or(10000), {"--rotary-base"});
     const double part = facts_.number("--rotary-percent").value_or(1);
-    if (part < 1)
+    if (part < 1 && isLatent())
+      facts_.lack("--rotary-percent", "latent heads turn all of --qk-pos-emb-head-dim here");
+    else if (part < 1)
       put(rope + "/dim", int64_t(double(headDim_) * part), {"--rotary-percent"});
-    if (facts_.has("--rotary-interleaved") && !isLatent())
+    if (facts_.isOn("--rotary-interleaved") && !isLatent())
       put(rope + "/interleaved", true, {"--rotary-interleaved"});
-    if (const auto factor = facts_.number("--rotary-seq-len-interpolation-factor", 1); factor && *factor > 1)
+    const bool isOfLlama = facts_.isOn("--use-rope-scaling") && !isLatent();
+    const auto factor = facts_.number("--rotary-seq-len-interpolation-factor", 1);
+    if (factor && *factor > 1 && isOfLlama)
+      facts_.lack("--rotary-seq-len-interpolation-factor", "is left out beside --use-rope-scaling: positions have one "
+                                                           "scaling here");
+    else if (factor && *factor > 1)
       put(rope + "/scaling", Json{{"kind", "linear"}, {"factor", *factor}}, {"--rotary-seq-len-interpolation-factor"});
-    if (!facts_.has("--use-rope-scaling") || isLatent())
+    if (!isOfLlama)
       return;
     put(rope + "/scaling",
         Json{{"kind", "llama3"},
@@ -271,21 +285,21 @@ private:
   }
 
   // With biases Megatron-LM's GELU is the fused kernel's, which is that of tanh.
-  std::string activation() const {
-    if (facts_.has("--swiglu"))
+  std::string activation() {
+    if (facts_.isOn("--swiglu"))
       return "silu";
-    if (facts_.has("--quick-geglu"))
+    if (facts_.isOn("--quick-geglu"))
       return "quick_gelu";
-    if (facts_.has("--squared-relu"))
+    if (facts_.isOn("--squared-relu"))
       return "relu2";
-    const bool isFused = hasBiases() && !facts_.has("--no-bias-gelu-fusion");
-    return isFused || facts_.has("--openai-gelu") ? "gelu_pytorch_tanh" : "gelu";
+    const bool isFused = hasBiases() && !facts_.isOn("--no-bias-gelu-fusion");
+    return isFused || facts_.isOn("--openai-gelu") ? "gelu_pytorch_tanh" : "gelu";
   }
   void writeMlp() {
     const std::string mlp = "/layer/mlp";
-    const bool isGated = facts_.has("--swiglu") || facts_.has("--quick-geglu");
+    const bool isGated = facts_.isOn("--swiglu") || facts_.isOn("--quick-geglu");
     // A gated one has two thirds of the width, so that its parameters are as many, in multiples of 64.
-    const int64_t derived = facts_.has("--swiglu") ? 4 * hidden_ * 2 / 3 / 64 * 64 : 4 * hidden_;
+    const int64_t derived = facts_.isOn("--swiglu") ? 4 * hidden_ * 2 / 3 / 64 * 64 : 4 * hidden_;
     ffn_ = facts_.whole("--ffn-hidden-size").value_or(std::max<int64_t>(1, derived));
     put(mlp + "/ffn", ffn_, {"--ffn-hidden-size"});
     put(mlp + "/gated", isGated, {"--swiglu", "--quick-geglu"});
@@ -302,10 +316,22 @@ private:
       put(mlp + "/limit", *limit, {"--activation-func-clamp-value"});
   }
 
+  // Megatron-DeepSpeed's default is one expert, which is no layer of experts.
+  bool isDense() {
+    const bool isDense = std::ranges::none_of(
+        std::array{"--moe-ffn-hidden-size", "--moe-shared-expert-intermediate-size", "--moe-router-score-function"},
+        [&](const char *flag) { return facts_.has(flag); });
+    if (isDense && facts_.nameOf("--moe-router-topk") == kDeepSpeedTopk)
+      facts_.ignore("--moe-router-topk", "one expert is none, as in Megatron-DeepSpeed");
+    if (isDense)
+      facts_.ignore("--num-experts", "one expert is none, as in Megatron-DeepSpeed");
+    return isDense;
+  }
+
   // The fields that a layer with experts has over the others; null: there are none.
   Json experts() {
     const std::optional<int64_t> count = facts_.whole("--num-experts");
-    if (!count)
+    if (!count || (*count == 1 && isDense()))
       return nullptr;
     const int64_t chosen = facts_.whole("--moe-router-topk").value_or(2);
     Json experts{{"count", *count}, {"chosen", chosen}};
@@ -318,7 +344,7 @@ private:
     if (const auto factor = facts_.number("--moe-router-topk-scaling-factor"))
       experts["scale"] = *factor;
     if (const auto shared = facts_.whole("--moe-shared-expert-intermediate-size"))
-      experts["shared"] = Json{{"ffn", *shared}, {"gated", facts_.has("--moe-shared-expert-gate")}};
+      experts["shared"] = Json{{"ffn", *shared}, {"gated", facts_.isOn("--moe-shared-expert-gate")}};
     return experts;
   }
   // Softmax of the chosen logits is softmax of all, divided by the sum of those chosen.
@@ -328,9 +354,11 @@ private:
       facts_.refuse("--moe-router-score-function", fmt::format("found '{}', possible: softmax, sigmoid", score));
     const bool isSigmoid = score == "sigmoid";
     experts["score"] = isSigmoid ? "sigmoid" : "softmax";
-    if (isSigmoid ? chosen > 1 : !facts_.has("--moe-router-pre-softmax"))
+    const bool isOfDeepSpeed = facts_.nameOf("--moe-router-topk") == kDeepSpeedTopk;
+    const bool isOfAll = facts_.isOn("--moe-router-pre-softmax") || (isOfDeepSpeed && chosen == 1);
+    if (isSigmoid ? chosen > 1 : !isOfAll)
       experts["normalised"] = isSigmoid ? 1e-20 : 0;
-    if (facts_.has("--moe-router-enable-expert-bias"))
+    if (facts_.isOn("--moe-router-enable-expert-bias"))
       experts["choice_bias"] = true;
   }
   void writeExperts() {

@@ -1,8 +1,10 @@
 // See OptionNames.h.
 #include "tools/translate/OptionNames.h"
 
+#include "model/ModelFlags.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/run/RunFlags.h"
+#include "tools/translate/MegatronLine.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -114,6 +116,22 @@ std::optional<NamedOption> runOptionNamed(const std::string &flag) {
   return std::nullopt;
 }
 
+size_t mostValuesOf(const std::string &flag) {
+  for (const std::string &name : spellingsOf(flag)) {
+    if (const frontend::ModelFlag *fact = frontend::findModelFlag(name))
+      return fact->isSwitch ? 0 : 1;
+    for (const auto &named : {compileOptionNamed, runOptionNamed})
+      if (const auto option = named(name))
+        return mostValues(*option);
+  }
+  const auto answer = answerOf(flag, "");
+  if (!answer || !answer->row->onlyValue.empty())
+    return 1;
+  const std::string &here = answer->row->here;
+  const bool isSwitch = here.empty() ? answer->goesOn && answer->values == 0 : here.find("{value") == here.npos;
+  return isSwitch ? 0 : std::max<size_t>(answer->values, 1);
+}
+
 ValueProblem problemOf(const NamedOption &option, const Words &values, const frontend::Supported &supported) {
   if (option.isSwitch)
     return values.empty() ? ValueProblem() : ValueProblem{fmt::format("takes no value, found '{}'", values.front())};
@@ -123,6 +141,8 @@ ValueProblem problemOf(const NamedOption &option, const Words &values, const fro
     return {fmt::format("found {} values, expected {}", values.size(), most)};
   if (option.run && !option.run->details.values.empty() && values.size() < mostValues(option))
     return {fmt::format("found {} values, expected {}", values.size(), option.run->details.values)};
+  if (const auto variable = std::ranges::find_if(values, isOfShell); variable != values.end())
+    return {fmt::format("found '{}', which no shell has replaced", *variable)};
   for (const std::string &value : values) {
     const ValueProblem problem = option.layout  ? problemOf(*option.layout, value, supported)
                                  : option.words ? oneOf(option.words->words, value)

@@ -19,6 +19,10 @@ struct NamedOption {
 std::optional<NamedOption> compileOptionNamed(const std::string &flag);
 std::optional<NamedOption> runOptionNamed(const std::string &flag);
 
+// How many words behind a flag can be its values: by the tables of the tools, of a model, and of flags with an answer. 1 where none
+// has it.
+size_t mostValuesOf(const std::string &flag);
+
 // Why the values of a flag cannot be those of the option, as "found 'X', expected a whole number"; empty: they can. Whether files
 // exist is not looked at.
 struct ValueProblem {

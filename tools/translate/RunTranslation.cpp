@@ -17,8 +17,22 @@ namespace mgc::tools {
 
 namespace fs = std::filesystem;
 
-// The first lines of what writeConfig() writes.
-constexpr std::string_view kBegin = "{\n  \"model_type\": \"mgc\"";
+constexpr int64_t kMaxConfigBytes = 64 << 20;
+
+// Weights, or checkpoints of a training, whose config.json lies beside them.
+static bool isOfWeights(const fs::path &file) {
+  return file.extension() == ".safetensors" || file.filename() == "latest_checkpointed_iteration.txt";
+}
+
+static Status verifyNoWeights(const fs::path &folder) {
+  std::error_code error;
+  for (fs::directory_iterator file(folder, error), end; !error && file != end; file.increment(error))
+    if (isOfWeights(file->path()))
+      return errorf("-o {}: holds {}, whose model its config.json says, expected a folder without weights; --force "
+                    "writes the config.json all the same",
+                    folder.string(), file->path().filename().string());
+  return Status::ok();
+}
 
 Status writeConfig(const Translation &translation, bool force) {
   const fs::path path = translation.model;
@@ -26,10 +40,15 @@ Status writeConfig(const Translation &translation, bool force) {
   fs::create_directories(path.parent_path(), error);
   if (error)
     return errorf("-o {}: {}", path.parent_path().string(), error.message());
-  const OutputKind kind{"-o", "a config.json of mgc translate",
-                        [](const std::string &file) { return beginsWith(file, kBegin); }};
+  const std::string text = translation.config.dump(2) + "\n";
+  const auto found = readFile(path.string(), kMaxConfigBytes);
+  if (found.isOk() && *found == text)
+    return Status::ok();
+  if (!force)
+    MGC_TRY(verifyNoWeights(path.parent_path()));
+  const OutputKind kind{"-o", "the config.json of this line", [](const std::string &) { return false; }};
   MGC_TRY(verifyCreatable(kind, path.string(), force));
-  return writeFileAtomically(path.string(), translation.config.dump(2) + "\n");
+  return writeFileAtomically(path.string(), text);
 }
 
 // The program that lies where this one does.

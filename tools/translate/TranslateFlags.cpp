@@ -20,7 +20,8 @@ static void addTranslate(CLI::App &app, TranslateFlags &flags) {
   app.add_flag("--run", flags.run, "Run the commands: compile the plan into the folder, and train by it")
       ->disable_flag_override()
       ->needs(output);
-  app.add_flag("--force", flags.force, "Replace a config.json in the folder that mgc translate did not write")
+  app.add_flag("--force", flags.force,
+               "Replace a config.json in the folder that says something else, or lies beside weights")
       ->disable_flag_override()
       ->needs(output);
   app.add_flag("--json", flags.json, "Machine-readable")->disable_flag_override();

@@ -6,6 +6,8 @@
 #include "tools/commands/Flags.h"
 #include "tools/translate/LineRules.h"
 #include "tools/translate/LineSorter.h"
+#include "tools/translate/LineTokenizer.h"
+#include "tools/translate/RunOfLine.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -88,8 +90,12 @@ public:
     result_.draft.assumed = made.assumed;
     applyRules(result_.draft, line_, model);
     writeCommands();
+    if (result_.problem.empty())
+      result_.problem = fmt::format("{}", fmt::join(result_.draft.problems, "; "));
     if (file && result_.problem.empty())
       result_.problem = problemOfLayout(*file);
+    if (result_.problem.empty())
+      result_.problem = problemOfRun(result_.draft);
     return std::move(result_);
   }
 
@@ -138,6 +144,9 @@ private:
     if (std::ranges::any_of(result_.draft.options, isOfTexts)) {
       CommandWords words =
           commandOf(kPreprocess, {"mgc-data", "preprocess", "--input", "TEXTS.jsonl", "--output-prefix", "TEXTS"});
+      if (const LineFlag *size = line_.last({"--vocab-size"}); size && isNullTokenizer(line_))
+        if (const auto tokenizer = tokenizerOf(line_))
+          words.insert(words.end(), {size->name, std::to_string(tokenizer->vocabulary())});
       words.emplace_back("--append-eod");
       result_.preprocess.push_back(std::move(words));
     }
@@ -160,8 +169,17 @@ private:
 } // namespace
 
 bool Translation::isWhole() const {
-  return std::ranges::none_of(draft.flags,
-                              [](const TranslatedFlag &flag) { return flag.group == FlagGroup::unsupported; });
+  return std::ranges::none_of(draft.flags, [](const TranslatedFlag &flag) {
+    return flag.group == FlagGroup::unsupported || flag.group == FlagGroup::needsValue;
+  });
+}
+
+std::vector<std::string> Translation::unread() const {
+  std::vector<std::string> flags;
+  for (const TranslatedFlag &flag : draft.flags)
+    if (flag.group == FlagGroup::needsValue)
+      flags.push_back(fmt::format("{} ({})", flag.flag.name, flag.text));
+  return flags;
 }
 
 Result<Translation> translate(const TranslateFlags &flags, const frontend::Supported &supported) {

@@ -14,12 +14,13 @@ using CommandWords = std::vector<std::string>; // "mgc", "compile", ..
 
 struct Translation {
   Draft draft;
-  nlohmann::ordered_json config;        // null: the model was given, or the line does not describe one
-  std::string model;                    // the file that mgc compile takes
-  std::vector<CommandWords> preprocess; // none or one: for texts that are not token ids yet
-  std::vector<CommandWords> commands;   // mgc compile, mgrun
-  std::string problem;                  // why mgc compile would refuse; empty: it would not
-  bool isWhole() const;                 // no flag is unsupported
+  nlohmann::ordered_json config;           // null: the model was given, or the line does not describe one
+  std::string model;                       // the file that mgc compile takes
+  std::vector<CommandWords> preprocess;    // none or one: for texts that are not token ids yet
+  std::vector<CommandWords> commands;      // mgc compile, mgrun
+  std::string problem;                     // why mgc compile or mgrun would refuse; empty: they would not
+  bool isWhole() const;                    // no flag is unsupported, or needs a value
+  std::vector<std::string> unread() const; // flags that need a value
 };
 Result<Translation> translate(const TranslateFlags &flags, const frontend::Supported &supported);
 
@@ -27,7 +28,8 @@ Result<Translation> translate(const TranslateFlags &flags, const frontend::Suppo
 std::string textOf(const Translation &translation);
 std::string jsonOf(const Translation &translation);
 
-// Writes the config.json into the folder of -o. It replaces one that was written so, others only by force.
+// Writes the config.json into the folder of -o. Another one stays, and none comes to weights, but by
+// force.
 Status writeConfig(const Translation &translation, bool force);
 
 // Runs the commands one after the other, up to the first that fails, and gives its exit code. The last one takes the place of this

@@ -17,7 +17,8 @@ struct GroupName {
 constexpr GroupName kGroups[] = {{FlagGroup::same, "same", "the same here"},
                                  {FlagGroup::otherwise, "otherwise", "written otherwise"},
                                  {FlagGroup::nothing, "nothing", "changes nothing here"},
-                                 {FlagGroup::unsupported, "unsupported", "not supported"}};
+                                 {FlagGroup::unsupported, "unsupported", "not supported"},
+                                 {FlagGroup::needsValue, "needs_value", "needs a value"}};
 
 constexpr size_t kColumns = 116, kMostOfFlag = 48; // pages have 120, and show a block behind four
 
