@@ -399,6 +399,9 @@ class Broken(unittest.TestCase):
                 done = run("mgc", "translate", "-o", "unread", "--run", *line, *words.split(), code=3)
                 self.assertIn(f"--run: nothing runs, for these flags need a value: {flag} (", done.stderr)
                 self.assertFalse(pathlib.Path("unread").exists())
+        done = translate(GOLDEN / "llama", *line[:-2], "--swiglu", "yes", "--rotary-interleaved", 3, code=3)
+        for flag, value in (("--swiglu", "yes"), ("--rotary-interleaved", "3")):
+            self.assertEqual(group_of(done, flag), ("needs_value", f"takes no value, found '{value}'"))
         done = translate(*line, "--lr", "$LR", "--tp", "X", "--lr", 1, "--tensor-model-parallel-size", 2, code=0)
         self.assertEqual(group_of({"flags": done["flags"][:-2]}, "--tp"), ("nothing", "the last counts, as in Megatron-LM: --tensor-model-parallel-size 2"))
 

@@ -87,6 +87,9 @@ private:
     const frontend::ModelFlag *fact = frontend::findModelFlag(name);
     if (!fact)
       return false;
+    if (fact->isSwitch && !flag().flag.values.empty())
+      return leaveOut(FlagGroup::needsValue, fmt::format("takes no value, found '{}'", flag().flag.values.front())),
+             true;
     if (!in_.model)
       return say(FlagGroup::otherwise, "config.json"), true;
     if (!fact->isSwitch && flag().flag.values.empty())
