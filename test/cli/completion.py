@@ -73,7 +73,7 @@ class Completed:
                 ("mgc compile --schedule=inter", "interleaved"), ("mgc compile model --dtype b", "bf16"),
                 ("mgc compile --target cuda:sm_12", "--target cuda:sm_120"), ("mgc compile --machine h10", "h100"),
                 ("mgc compile --compile-to sha", "shard"), ("mgc compile --tensor-mod", "--tensor-model-parallel-size"),
-                ("mgc explain --schedule ro", "rows"), ("mgc completion z", "zsh"), ("mgc explain only-f", "only-file.txt"),
+                ("mgc explain --schedule ro", "rows"), ("mgc completion z", "zsh"), ("mgc translate --fo", "--force"), ("mgc explain only-f", "only-file.txt"),
                 ("mgrun plan --lr-decay-sty", "--lr-decay-style"), ("mgrun plan --lr-decay-style cos", "cosine"),
                 ("mgrun plan --no-save-tok", "--no-save-tokenizer-assets"), ("mgrun plan --data only", "only-file.txt"),
                 ("mgrun --save-dtype b", "bf16"), ("mgc-data prep", "preprocess"), ("mgc-data show --sft-learn la", "last-answer"),

@@ -1,6 +1,7 @@
 #include "tools/commands/Flags.h"
 
 #include "tools/commands/LayoutFlags.h"
+#include "tools/commands/TranslateFlags.h"
 #include "tools/flags/Completion.h"
 #include "tools/flags/ConfigFile.h"
 #include "tools/flags/FlagChecks.h"
@@ -179,7 +180,10 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
                  "The fields of a model's description instead (docs/model-vocabulary.md)")
       ->excludes(schema);
   options->add_flag("--names", parsed.flags.names, "The names of all options instead, as JSON")->excludes(schema);
-  app.add_subcommand(std::string(kTranslate), "Translate a command line of Megatron-LM (docs/megatron-lm.md)");
+  TranslateFlags ofTranslate; // for completion: mgc starts another program, which reads them
+  addTranslateFlags(
+      *app.add_subcommand(std::string(kTranslate), "Translate a command line of Megatron-LM (docs/megatron-lm.md)"),
+      ofTranslate);
   std::string shell;
   auto *completion = addCompletion(app, shell);
   std::vector<std::string> words(argv + 1, argv + argc);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "frontend/layout/Layout.h"
+#include "tools/commands/TranslateFlags.h"
 #include "tools/translate/Draft.h"
-#include "tools/translate/TranslateFlags.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,7 @@
 // The command line of mgc translate.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,12 @@ struct TranslateFlags {
   std::vector<std::string> sources; // files of flags, and a model
   std::vector<std::string> line;    // words behind --
   std::string output;               // -o: folder of config.json and plan; empty: nothing is written
-  bool force = false;               // --force: replace a config.json that is none of ours
+  bool force = false;               // --force: replace another config.json
   bool run = false;                 // --run: the commands are started
   bool json = false;
 };
+
+void addTranslateFlags(CLI::App &app, TranslateFlags &flags);
 
 // Parses; on --help or a usage error prints it and gives the exit code (0 or 2) instead.
 struct ParsedTranslate {

@@ -1,5 +1,5 @@
 // See TranslateFlags.h.
-#include "tools/translate/TranslateFlags.h"
+#include "tools/commands/TranslateFlags.h"
 
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
@@ -9,7 +9,7 @@
 
 namespace mgc::tools {
 
-static void addTranslate(CLI::App &app, TranslateFlags &flags) {
+void addTranslateFlags(CLI::App &app, TranslateFlags &flags) {
   app.footer("Flags of Megatron-LM stand behind --: mgc translate [MODEL] -- --num-layers 24 ..");
   app.add_option("sources", flags.sources,
                  "Files with flags of Megatron-LM, and a config.json, or a folder with one, where they are for a model "
@@ -38,10 +38,9 @@ static std::vector<std::string> takeLine(std::vector<std::string> &words) {
 ParsedTranslate parseTranslate(int argc, char **argv) {
   ParsedTranslate parsed;
   CLI::App app("Translates a command line of Megatron-LM: the model that it describes, the commands that do the same "
-               "training, and what "
-               "becomes of each flag (docs/megatron-lm.md).",
+               "training, and what becomes of each flag (docs/megatron-lm.md).",
                "mgc translate");
-  addTranslate(app, parsed.flags);
+  addTranslateFlags(app, parsed.flags);
   std::vector<std::string> words(argv + 1, argv + argc);
   parsed.flags.line = takeLine(words);
   try {
