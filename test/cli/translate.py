@@ -366,6 +366,12 @@ class Broken(unittest.TestCase):
             with self.subTest(words=words):
                 expect(1, text, "mgc", "translate", "--", *words.split())
 
+    def test_all_checkpoints_stay(self):
+        line = [*LLAMA, "--vocab-size", 99, "--mock-data", "--save", "s"]
+        for more, retained in (([], None), (["--save-interval", 5], "0"), (["--save-interval", 5, "--save-retain-interval", 9], "0")):
+            words = translate("--", *line, *more, code=None)["commands"][-1]
+            self.assertEqual(words[words.index("--save-retain") + 1] if "--save-retain" in words else None, retained)
+
     def test_a_config_of_others_stays(self):
         write("kept/config.json", "{}")
         line = ["-o", "kept", "--", *LLAMA, "--vocab-size", 99]

@@ -156,6 +156,15 @@ void decideStart(Draft &draft) {
         "mgrun --restart-from-latest: from the latest checkpoint of --save, or anew where there is none";
 }
 
+// Megatron-LM keeps every checkpoint, mgrun the newest.
+void decideRetention(Draft &draft) {
+  if (!draft.has(kRun, "--save") || !draft.has(kRun, "--save-interval") || draft.has(kRun, "--save-retain"))
+    return;
+  draft.add(kRun, {"--save-retain", "0"});
+  draft.assumed.emplace_back(
+      "--save-retain 0: every checkpoint stays, as in Megatron-LM; mgrun alone keeps the newest");
+}
+
 // Megatron-LM's --load has the optimizer's state too; weights alone come by --finetune and --pretrained-checkpoint.
 void decideOptimizerState(Draft &draft, const MegatronLine &line) {
   const bool isLoaded = line.last({"--load"}) && !line.last({"--finetune", "--pretrained-checkpoint"});
@@ -407,6 +416,7 @@ void applyRules(Draft &draft, const MegatronLine &line, const frontend::ModelDes
   decideRampup(draft);
   decideOptimizerState(draft, line);
   decideStart(draft);
+  decideRetention(draft);
   decideEnds(draft, line);
   leaveOutWhatLacksAnother(draft);
   leaveOutIdle(draft);
