@@ -4,11 +4,10 @@
 #include "runtime/base/File.h"
 #include "runtime/base/Problems.h"
 #include "runtime/checkpoint/Weights.h"
-#include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
+#include "runtime/train/EngineSetup.h"
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/GatherTimers.h"
-#include "runtime/train/RandomDelays.h"
 #include "runtime/train/RunMemory.h"
 #include "runtime/train/RunSaves.h"
 #include "runtime/train/StartParameters.h"
@@ -63,11 +62,8 @@ private:
   enum Vote { goOn, ended, interrupted, failed };
   Result<Vote> vote(const Status &failure);
 
-  EngineOptions engineOptions(plan::Target target, const std::string &purpose) const;
   Status loadEngine(plan::Plan plan);
   Status loadEvaluation();
-  // `purpose`: of the engine, by which processes know what they share for it.
-  DeviceOptions deviceOptions(const std::string &purpose) const;
   DataReading dataReading() { return {&interrupt_.requested(), &shared_.texts}; }
   void readAhead();
   // The rest of the evaluations of this step, until one does not come to its end in all processes.
@@ -197,26 +193,9 @@ Status TrainingPart::verifyThreads() {
                 processes()->rank(), engine_->threadsPerRank(), first, first);
 }
 
-EngineOptions TrainingPart::engineOptions(plan::Target target, const std::string &purpose) const {
-  EngineOptions engine;
-  engine.threadsPerRank = options_.threads;
-  engine.timeout = options_.timeout;
-  engine.seed = options_.seed;
-  if (processes()) {
-    engine.communicator = shared_.world ? &shared_.world->communicator() : shared_.storeHosts.get();
-    engine.cores = {processes()->coreRank(), processes()->coreSize()};
-  }
-  engine.bf16 = {options_.bf16Product, defaultCacheFile("bf16-products.json")};
-  if (options_.delays)
-    engine.inject = randomDelays(*options_.delays);
-  engine.poison = options_.poison;
-  if (target != plan::Target::cpu)
-    engine.device = deviceOptions(purpose);
-  return engine;
-}
-
 Status TrainingPart::loadEngine(plan::Plan plan) {
-  EngineOptions engine = engineOptions(plan.target, fmt::format("batches of {}", plan.globalBatchSize));
+  EngineOptions engine =
+      engineOptions(options_, shared_, plan.target, fmt::format("batches of {}", plan.globalBatchSize));
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
   const int64_t first = start_.step() + std::min<int64_t>(1, end_ - start_.step() - 1);
   const int64_t traced = std::min(options_.traceSteps, end_ - first);
@@ -235,26 +214,10 @@ Status TrainingPart::loadEvaluation() {
   if (!evaluationPlan_)
     return Status::ok();
   const EngineOptions engine =
-      engineOptions(evaluationPlan_->target,
+      engineOptions(options_, shared_, evaluationPlan_->target,
                     fmt::format("evaluation beside batches of {}", plans_.sizes().rangeOf(start_.step()).size));
   MGC_SET(evaluation_, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine, dataReading()));
   return Status::ok();
-}
-
-DeviceOptions TrainingPart::deviceOptions(const std::string &purpose) const {
-  DeviceOptions device;
-  device.plugin = options_.devicePlugin.value_or("");
-  device.ordinal = options_.device.value_or(processes() ? static_cast<int>(processes()->localRank()) : 0);
-  device.deterministic = !options_.nonDeterministic;
-  device.graphs = !options_.noGraphs;
-  device.tuneProducts = options_.tuneProducts;
-  if (options_.tuneProducts)
-    device.tuneCache = options_.tuneCache.value_or(defaultCacheFile("device-products.json"));
-  if (processes())
-    device.share = [this, purpose](const auto &key, bool isMaker, const auto &make) {
-      return processes()->store().share(fmt::format("{}: {}", purpose, key), isMaker, make, processes()->deadline());
-    };
-  return device;
 }
 
 void TrainingPart::readAhead() {
