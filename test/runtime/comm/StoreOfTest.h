@@ -3,6 +3,7 @@
 
 #include "runtime/comm/bootstrap/Processes.h"
 #include "runtime/comm/bootstrap/StoreServer.h"
+#include "test/runtime/comm/OnThreads.h"
 
 #include <gtest/gtest.h>
 
@@ -41,5 +42,25 @@ private:
   const RunIdentity run_;
   std::unique_ptr<StoreServer> server_;
 };
+
+// A store, and processes of all its ranks.
+struct JoinedRun {
+  explicit JoinedRun(int64_t ranks) : store(ranks), processes(ranks) {
+    onThreads(ranks, [&](int64_t rank) { processes[rank] = store.join(rank); });
+  }
+  Processes &operator[](int64_t rank) const { return *processes[rank]; }
+  Store &storeOf(int64_t rank) const { return processes[rank]->store(); }
+
+  StoreOfTest store;
+  std::vector<std::unique_ptr<Processes>> processes;
+};
+
+inline Status share(Store &store, const std::string &key, const std::string &value) {
+  return store
+      .share(
+          key, true, [&]() -> Result<std::string> { return value; },
+          std::chrono::steady_clock::now() + std::chrono::seconds(30))
+      .status();
+}
 
 } // namespace mgc::test
