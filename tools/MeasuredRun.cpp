@@ -1,9 +1,12 @@
 // See MeasuredRun.h.
 #include "tools/MeasuredRun.h"
 
+#include "plan/mesh/Mesh.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 
 namespace mgc::tools {
 
@@ -23,21 +26,26 @@ InstructionNumbers numbersOf(const plan::Plan &plan) {
   return numbers;
 }
 
-struct StepSpan {
-  int64_t step = 0, begin = 0, end = 0; // ns
-};
+// Where the rank began its step; none: it did not.
+std::optional<int64_t> beginOf(const Recording::Rank &rank, int64_t step) {
+  for (const Timeline::Record &record : rank.timeline->records())
+    if (record.kind == Kind::step && record.step == step)
+      return record.begin;
+  return std::nullopt;
+}
 
 // The median step of the first rank; a step that failed has an end too, but the traced steps behind it do not exist.
-std::optional<StepSpan> medianStep(const Recording &recording) {
-  std::vector<StepSpan> steps;
-  for (const Timeline::Record &record : recording.ranks.front().timeline->records())
-    if (record.kind == Kind::step)
-      steps.push_back({record.step, record.begin, record.end});
+std::optional<int64_t> medianStep(const Recording &recording) {
+  std::vector<std::pair<int64_t, int64_t>> steps; // ns, number
+  if (!recording.ranks.empty())
+    for (const Timeline::Record &record : recording.ranks.front().timeline->records())
+      if (record.kind == Kind::step)
+        steps.emplace_back(record.end - record.begin, record.step);
   if (steps.empty())
     return std::nullopt;
   const auto median = steps.begin() + (std::ssize(steps) - 1) / 2;
-  std::ranges::nth_element(steps, median, {}, [](const StepSpan &span) { return span.end - span.begin; });
-  return *median;
+  std::ranges::nth_element(steps, median);
+  return median->second;
 }
 
 // A run of a chunk, with the sums of its instructions.
@@ -97,29 +105,154 @@ Json jsonOf(const MeasuredBox &box, int64_t start) {
   return {box.chunk, box.microbatch, box.begin - start, box.end - start, std::move(sums)};
 }
 
+// The ranks of this process in the step: as in `trace`, but that boxes begin at 0 with each rank's own step, whose begin is beside
+// them. `machine` tells clocks apart.
+Json ranksHere(const plan::Plan &plan, const Recording &recording, int64_t step, int64_t machine) {
+  const InstructionNumbers numbers = numbersOf(plan);
+  Json ranks = Json::array();
+  for (const Recording::Rank &rank : recording.ranks)
+    if (const std::optional<int64_t> begin = beginOf(rank, step)) {
+      Json boxes = Json::array();
+      for (const MeasuredBox &box : RankReader(rank, numbers).read(step))
+        boxes.push_back(jsonOf(box, *begin));
+      ranks.push_back({{"rank", rank.record->rank},
+                       {"stage", rank.record->stageIndex},
+                       {"machine", machine},
+                       {"begin", *begin},
+                       {"boxes", std::move(boxes)}});
+    }
+  return ranks;
+}
+
+// Drops instructions, and then boxes, beyond `most` bytes of text.
+void shorten(Json &rank, size_t most) {
+  if (rank.dump().size() <= most)
+    return;
+  for (Json &box : rank["boxes"])
+    box.erase(box.size() - 1);
+  if (rank.dump().size() > most)
+    rank["boxes"] = Json::array();
+}
+
+// A step begins at 0 where the first rank of a machine begins it.
+Json traceOf(int64_t step, Json ranks, const plan::Plan &plan) {
+  std::map<int64_t, int64_t> zeros; // by machine
+  for (const Json &rank : ranks) {
+    const int64_t begin = rank["begin"];
+    int64_t &zero = zeros.try_emplace(rank["machine"], begin).first->second;
+    zero = std::min(zero, begin);
+  }
+  for (Json &rank : ranks) {
+    const int64_t late = rank["begin"].get<int64_t>() - zeros.at(rank["machine"]);
+    for (Json &box : rank["boxes"])
+      for (const size_t time : {2, 3})
+        box[time] = box[time].get<int64_t>() + late;
+    rank.erase("begin");
+    rank.erase("machine");
+  }
+  return {{"step", step},
+          {"ranks", std::move(ranks)},
+          {"world", plan.mesh.worldSize()},
+          {"machines", int64_t(zeros.size())}};
+}
+
+Json profileJson(const std::optional<Profile> &profile) { return profile ? Json::parse(toJson(*profile)) : Json(); }
+
+// `to` += `of`, number by number; rows by their kernel.
+void addNumbers(Json &to, const Json &of) {
+  for (const auto &[key, value] : of.items())
+    if (value.is_number())
+      to[key] = to.value(key, 0.0) + value.get<double>();
+}
+
+void addProfile(Json &to, const Json &of) {
+  addNumbers(to, of);
+  addNumbers(to["parts"], of["parts"]);
+  for (const Json &row : of["rows"]) {
+    const auto same = std::ranges::find(to["rows"], row["kernel"], [](const Json &known) { return known["kernel"]; });
+    if (same == to["rows"].end())
+      to["rows"].push_back(row);
+    else
+      addNumbers(*same, row);
+  }
+}
+
+void scaleNumbers(Json &to, double factor) {
+  for (Json &value : to)
+    if (value.is_number())
+      value = value.get<double>() * factor;
+}
+
+// The mean over all ranks: each process has as many, over as many steps.
+Json meanOf(const std::vector<Json> &profiles) {
+  if (profiles.empty())
+    return nullptr;
+  Json mean = profiles.front();
+  for (const Json &other : std::span(profiles).subspan(1))
+    addProfile(mean, other);
+  const double share = 1 / double(profiles.size());
+  scaleNumbers(mean, share);
+  scaleNumbers(mean["parts"], share);
+  for (Json &row : mean["rows"])
+    scaleNumbers(row, share);
+  mean["ranks"] = profiles.front()["ranks"].get<int64_t>() * int64_t(profiles.size());
+  mean["steps"] = profiles.front()["steps"];
+  std::sort(mean["rows"].begin(), mean["rows"].end(),
+            [](const Json &a, const Json &b) { return a["seconds"].get<double>() > b["seconds"].get<double>(); });
+  return mean;
+}
+
+// Limits of what rank 0 gathers: the store and the page hold it at once.
+constexpr int64_t kMostRanksShown = 64; // or one of each stage
+constexpr int64_t kMostBytes = 32 << 20;
+
+// How many of each stage.
+int64_t ranksShown(const plan::Mesh &mesh) {
+  const int64_t stages = stageCount(mesh);
+  return std::clamp<int64_t>(kMostRanksShown / stages, 1, mesh.worldSize() / stages);
+}
+
+// Spread evenly over the ranks of the stage; rank 0 is always shown.
+bool isShown(const plan::Mesh &mesh, int64_t rank) {
+  int64_t index = 0; // among the ranks of the stage
+  for (int64_t other = 0; other < rank; ++other)
+    index += stageOf(mesh, other) == stageOf(mesh, rank);
+  return index * ranksShown(mesh) % (mesh.worldSize() / stageCount(mesh)) < ranksShown(mesh);
+}
+
 } // namespace
 
-Json measuredStep(const plan::Plan &plan, const Recording &recording) {
-  const std::optional<StepSpan> step = recording.ranks.empty() ? std::nullopt : medianStep(recording);
-  if (!step)
-    return nullptr;
-  const InstructionNumbers numbers = numbersOf(plan);
-  std::vector<std::vector<MeasuredBox>> boxes;
-  int64_t start = step->begin;
-  for (const Recording::Rank &rank : recording.ranks) {
-    boxes.push_back(RankReader(rank, numbers).read(step->step));
-    if (!boxes.back().empty())
-      start = std::min(start, boxes.back().front().begin);
+MeasuredRun measuredHere(const plan::Plan &plan, const Recording &recording, const std::optional<Profile> &profile) {
+  const std::optional<int64_t> step = medianStep(recording);
+  return {step ? traceOf(*step, ranksHere(plan, recording, *step, 0), plan) : Json(), profileJson(profile)};
+}
+
+Result<MeasuredRun> gatherMeasured(Processes &processes, const plan::Plan &plan, const Recording &recording,
+                                   const std::optional<Profile> &profile) {
+  const auto rank = processes.rank(), size = processes.size();
+  const std::string median = fmt::format("{}", medianStep(recording).value_or(-1));
+  MGC_ASSIGN(steps,
+             processes.store().gather("step of the page", rank, size, rank == 0 ? median : "", processes.deadline()));
+  const int64_t step = std::stoll(steps.front());
+  std::string own;
+  if (isShown(plan.mesh, rank)) {
+    Json ranks = ranksHere(plan, recording, step, processes.neighbours().front().rank);
+    for (Json &of : ranks)
+      shorten(of, size_t(kMostBytes / (ranksShown(plan.mesh) * stageCount(plan.mesh))));
+    own = Json{{"ranks", std::move(ranks)}, {"profile", profileJson(profile)}}.dump();
   }
+  MGC_ASSIGN(all, processes.store().gatherToFirst("page", rank, size, own, processes.deadline()));
   Json ranks = Json::array();
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    Json list = Json::array();
-    for (const MeasuredBox &box : boxes[i])
-      list.push_back(jsonOf(box, start));
-    const RankRecord &record = *recording.ranks[i].record;
-    ranks.push_back({{"rank", record.rank}, {"stage", record.stageIndex}, {"boxes", std::move(list)}});
+  std::vector<Json> profiles;
+  for (const std::string &text : all) {
+    if (text.empty())
+      continue;
+    const Json of = Json::parse(text);
+    ranks.insert(ranks.end(), of["ranks"].begin(), of["ranks"].end());
+    if (!of["profile"].is_null())
+      profiles.push_back(of["profile"]);
   }
-  return {{"step", step->step}, {"ranks", std::move(ranks)}};
+  return MeasuredRun{step >= 0 ? traceOf(step, std::move(ranks), plan) : Json(), meanOf(profiles)};
 }
 
 } // namespace mgc::tools

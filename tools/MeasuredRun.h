@@ -5,19 +5,31 @@
 //             before are not there, or empty
 //   validation [[step, validation loss after it], ..]
 //   tokens_per_step  tokens that went in, counted in the loss or not
-//   trace     of the traced step of median length: its number and, of each rank in this process, stage and
+//   trace     of the traced step of median length in rank 0: its number `step`, and of each rank shown its stage and
 //             boxes: [chunk, microbatch, begin ns, end ns, instructions: [program, index in it, ns, of which waiting ns]]
-//             instructions of one place in a program are summed over the layers that the box runs
-//   profile   as --profile-json; null: interrupted before the second step
+//             instructions of one place in a program are summed over the layers that the box runs; a rank with very many boxes has
+//             them without instructions, or none. `world`: ranks of the plan. `machines`: number of those whose ranks are shown; their
+//             clocks are set equal where the step begins
+//   profile   as --profile-json, mean over the ranks shown; null: interrupted before the second step
+// Where ranks are processes, rank 0 gathers it from all of a small run, and from equally many ranks of each stage of a large one.
 #pragma once
 
-#include "runtime/exec/Engine.h"
+#include "runtime/comm/bootstrap/Processes.h"
+#include "runtime/measure/Profile.h"
 
 #include <nlohmann/json.hpp>
 
 namespace mgc::tools {
 
-// `trace` above: the traced step of median length; null where no step was completed.
-nlohmann::json measuredStep(const plan::Plan &plan, const Recording &recording);
+struct MeasuredRun {
+  nlohmann::json trace, profile; // see above; null: there is none
+};
+
+// In a process that has all ranks.
+MeasuredRun measuredHere(const plan::Plan &plan, const Recording &recording, const std::optional<Profile> &profile);
+
+// Where each process has one: all call it, and rank 0 gets what all have measured, the others nothing.
+Result<MeasuredRun> gatherMeasured(Processes &processes, const plan::Plan &plan, const Recording &recording,
+                                   const std::optional<Profile> &profile);
 
 } // namespace mgc::tools

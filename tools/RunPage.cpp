@@ -29,11 +29,12 @@ void RunPage::continued(int64_t step) {
 
 // A page begins with the first of a run's parts; the later ones go on with its curves.
 void RunPage::began(const TrainingOptions &options, const Engine &engine, const std::string &data) {
-  if (options.page) {
+  isMeasured_ = options.page.has_value();
+  if (isMeasured_ && options.launch.rank == 0) {
     if (path_.empty() && options.log)
       if (const Status read = curves_.readLog(*options.log, continuedAt_); !read.isOk())
         lacks_ = read.message();
-    path_ = options.page->path; // this rank's, where ranks are processes
+    path_ = options.page->path;
     data_ = data;
     read_ = readPlan(options.plan);
   }
@@ -55,11 +56,18 @@ void RunPage::evaluated(const EvaluationResult &evaluation) {
   screen_.evaluated(evaluation);
 }
 
-Status RunPage::ended(const TrainingSummary &summary, const Engine &engine) {
+// Where the others have gone before all were done, what this process has measured is shown alone.
+Status RunPage::ended(const TrainingSummary &summary, const Engine &engine, Processes *others) {
+  if (!isMeasured_)
+    return Status::ok();
+  const plan::Plan &plan = engine.plan();
+  Result<MeasuredRun> measured = others ? gatherMeasured(*others, plan, engine.recording(), summary.profile)
+                                        : measuredHere(plan, engine.recording(), summary.profile);
   if (path_.empty())
     return Status::ok();
+  if (!measured.isOk())
+    measured = measuredHere(plan, engine.recording(), summary.profile);
   MGC_TRY(std::move(read_).at("--html"));
-  const plan::Plan &plan = engine.plan();
   page_["run"] = {{"data", data_},
                   {"first", first_ ? Json(*first_) : Json()},
                   {"done", done_},
@@ -71,8 +79,8 @@ Status RunPage::ended(const TrainingSummary &summary, const Engine &engine) {
                   {"tokens_per_step", plan.globalBatchSize * plan.sequenceLength},
                   {"steps", curves_.steps()},
                   {"validation", curves_.validation()},
-                  {"trace", measuredStep(plan, engine.recording())},
-                  {"profile", summary.profile ? Json::parse(toJson(*summary.profile)) : Json()}};
+                  {"trace", measured->trace},
+                  {"profile", measured->profile}};
   return writeFileAtomically(path_, pageText(page_));
 }
 

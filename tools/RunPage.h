@@ -5,7 +5,7 @@
 
 namespace mgc::tools {
 
-// Tells another observer all that it hears, and keeps the curves.
+// Tells another observer all that it hears, and keeps the curves. Where ranks are processes, rank 0 writes the page of all.
 class RunPage final : public TrainingObserver {
 public:
   // The other must outlive it. A page is written where the options of the run name one.
@@ -17,15 +17,16 @@ public:
   void evaluated(const EvaluationResult &evaluation) override;
   void failed(const Status &error) override { screen_.failed(error); }
   void noted(const std::string &note) override { screen_.noted(note); }
-  Status ended(const TrainingSummary &summary, const Engine &engine) override;
+  Status ended(const TrainingSummary &summary, const Engine &engine, Processes *others) override;
 
 private:
   Status readPlan(const std::string &folder);
 
   TrainingObserver &screen_;
-  std::string path_, data_;
-  nlohmann::json page_; // page of the plan
-  Status read_;         // whether it is there
+  std::string path_, data_; // path: empty where no page is asked for, or another process writes it
+  bool isMeasured_ = false; // a page is asked for
+  nlohmann::json page_;     // page of the plan
+  Status read_;             // whether it is there
   RunCurves curves_;
   int64_t continuedAt_ = 0;      // step with which the run goes on; 0: it begins a training
   std::string lacks_;            // why the curves lack the steps before that one; empty: they do not

@@ -21,6 +21,9 @@ using StepKind = plan::ExpandedStep::Kind;
 
 constexpr int kProcess = 1;
 
+// On the machine's steady clock, so that traces of several processes can be laid beside each other.
+double microseconds(int64_t nanoseconds) { return double(nanoseconds) / 1000; }
+
 class TraceWriter {
 public:
   TraceWriter(const plan::Plan &plan, const Recording &recording, AtomicFile &file)
@@ -34,13 +37,12 @@ private:
   Status writeArrow(const Recording::Rank &rank, const Timeline::Record &record);
   Json argumentsOf(const Recording::Rank &rank, const Timeline::Record &record) const;
   std::string nameOf(const Recording::Rank &rank, const Timeline::Record &record) const;
-  double microseconds(int64_t nanoseconds) const { return double(nanoseconds - start_) / 1000; }
 
   const plan::Plan &plan_;
   const std::map<const plan::Instruction *, plan::Work> works_;
   const Recording &recording_;
   AtomicFile &file_;
-  int64_t start_ = 0, rank_ = 0; // start_: of the first span; rank_: the rank being written
+  int64_t rank_ = 0; // the rank being written
   bool isFirst_ = true;
   std::vector<int64_t> numbers_; // by schedule step of the rank: see numberTransfers
 };
@@ -176,11 +178,6 @@ Status TraceWriter::writeArrow(const Recording::Rank &rank, const Timeline::Reco
 }
 
 Status TraceWriter::write() {
-  for (const Recording::Rank &rank : recording_.ranks)
-    if (!rank.timeline->records().empty()) {
-      const int64_t begin = rank.timeline->records().front().begin;
-      start_ = start_ == 0 ? begin : std::min(start_, begin);
-    }
   MGC_TRY(file_.write(kTraceBegins));
   for (const Recording::Rank &rank : recording_.ranks) {
     rank_ = rank.record->rank;

@@ -419,7 +419,7 @@ Rows profileOptions() {
   return {
       Row("--trace", at<&T::trace>, kNotEmpty, elsewhere,
           "File (.json) for a trace of every instruction of every rank, as Perfetto reads it"),
-      Row("--html", atTyped<&Typed::html>, kNotEmpty, elsewhere,
+      Row("--html", atTyped<&Typed::html>, kNotEmpty, run,
           "File (.html) for a page to look at in a browser: what mgc explain --html shows of the plan, with "
           "what was measured beside it, and the curves of the run"),
       // It says which steps are captured as graphs: NCCL wants the same of all ranks.

@@ -190,6 +190,8 @@ struct TrainingSummary {
   Status outputs; // whether the trace, the profile, the page and the whole log could be written
 };
 
+class Processes;
+
 class TrainingObserver {
 public:
   virtual ~TrainingObserver() = default;
@@ -200,8 +202,9 @@ public:
   virtual void started(const std::string &) {}
   virtual void stepped(const TrainingStep &step) = 0;
   virtual void evaluated(const EvaluationResult &) {}
-  // After all else, before the engine goes: writes TrainingOptions::page.
-  virtual Status ended(const TrainingSummary &, const Engine &) { return Status::ok(); }
+  // After all else, before the engine goes: writes TrainingOptions::page. `others`: where ranks are processes and the run has not
+  // failed; all processes call it then.
+  virtual Status ended(const TrainingSummary &, const Engine &, Processes * /*others*/) { return Status::ok(); }
   // The error that ends the run, which train() then gives without a text: in rank 0, where the processes share a screen.
   virtual void failed(const Status &) {}
   virtual void noted(const std::string &) {} // for people: a problem that does not stop the training

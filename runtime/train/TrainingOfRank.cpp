@@ -12,8 +12,6 @@ TrainingOptions optionsOfRank(TrainingOptions options) {
   for (std::optional<std::string> *path : {&options.trace, &options.profileJson})
     if (*path)
       *path = pathOfRank(**path, launch.rank);
-  if (options.page)
-    options.page->path = pathOfRank(options.page->path, launch.rank);
   if (launch.rank != 0)
     options.log.reset(), options.tensorboard.reset();
   return options;

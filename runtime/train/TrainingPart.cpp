@@ -531,7 +531,8 @@ Result<PartResult> TrainingPart::run() {
   const Status traced = trace(); // also if the run failed
   const Status saved = !ran.isOk() || otherFailed_ ? saveAfter(ran) : saveAtTheEnd();
   const Status profiled = saved.isOk() ? profile() : Status::ok();
-  const Status shown = observer_.ended(summary_, *engine_); // also if the run failed
+  const bool haveAllEnded = ran.isOk() && saved.isOk() && !otherFailed_;
+  const Status shown = observer_.ended(summary_, *engine_, haveAllEnded ? processes() : nullptr);
   MGC_TRY(saved);
   summary_.isTraced = options_.trace && traced.isOk();
   summary_.isProfileWritten = options_.profileJson && summary_.profile && profiled.isOk();

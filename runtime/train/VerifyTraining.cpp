@@ -141,7 +141,7 @@ NamedFiles outputsOf(const TrainingOptions &options) {
   add(files, "--save-gradients", options.saveGradients);
   add(files, "--trace", options.trace);
   add(files, "--profile-json", options.profileJson);
-  if (options.page)
+  if (options.page && options.launch.rank == 0)
     add(files, options.page->kind.flag, options.page->path);
   return files;
 }
@@ -215,7 +215,8 @@ Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan) {
   MGC_TRY(verifyCreatable(kindThatBegins("--trace", "a trace", kTraceBegins), options.trace, options.force));
   MGC_TRY(verifyCreatable(kindThatBegins("--profile-json", "a profile", kProfileBegins), options.profileJson,
                           options.force));
-  return options.page ? mgc::verifyCreatable(options.page->kind, options.page->path, options.force) : Status::ok();
+  return options.page && isWriter ? mgc::verifyCreatable(options.page->kind, options.page->path, options.force)
+                                  : Status::ok();
 }
 
 } // namespace mgc

@@ -12,6 +12,7 @@ import argparse
 import itertools
 import json
 import math
+import os
 import pathlib
 import shutil
 import sys
@@ -205,6 +206,9 @@ def main(tests):
     options = parser.parse_args()
     chosen = {name: test for name, test in tests.items() if name.startswith("test_")
               and (not options.tests or any(name.startswith(begin) for begin in options.tests))}
+    if not options.tests:  # SAMPLE of mgc_test
+        names = list(chosen)
+        chosen = {name: chosen[name] for name in samples.sample(names, min(len(names), int(os.environ.get("MGC_TEST_SAMPLE", "1"))))}
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mgc-composition-"))
     session, failed = Session(options.bin.resolve(), folder, options.sample), 0
     try:

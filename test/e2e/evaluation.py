@@ -13,6 +13,7 @@ import sys
 import unittest
 
 import numpy
+import samples
 import tensor_files
 from tool_runs import GOLDEN, compile_plan, enter_folder, expect, read, records, run, timeless, write
 
@@ -236,4 +237,4 @@ class Evaluation(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    samples.main(sys.argv[:1])

@@ -40,9 +40,10 @@ class Loader(unittest.TestLoader):
         return sample(super().getTestCaseNames(testCaseClass), self.step, self.offset)
 
 
-def main(argv, offset=0):
+def main(argv, offset=0, **options):
     """unittest.main of one of so many tests as mgc_test's SAMPLE says; of all where the script is run by hand."""
-    unittest.main(module="__main__", argv=argv, verbosity=1, testLoader=Loader(int(os.environ.get("MGC_TEST_SAMPLE", "1")), offset))
+    loader = Loader(int(os.environ.get("MGC_TEST_SAMPLE", "1")), offset)
+    return unittest.main(module="__main__", argv=argv, verbosity=1, testLoader=loader, **options)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Pages of plans and of runs, in a browser: python3 page_test.py BIN REPOSITORY
+"""Pages of plans and of runs, in a browser: python3 page_test.py BIN REPOSITORY [MPIRUN..]
 
 A page's numbers are those of the other outputs, its picture has the schedule's boxes, nothing overflows, in either colour scheme,
 and nothing in a plan can become markup. Where there is no chromium, what needs none is tested, and the end is 77: skipped.
 """
+import glob
 import json
 import os
 import pathlib
@@ -15,10 +16,13 @@ import unittest
 
 BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 sys.path.insert(0, ROOT + "/test/mutation")
+sys.path.insert(0, ROOT + "/test/e2e")
 import mutate
+import samples
 from browser import CHROMIUM, Browser
 
 MGC, MGRUN = BIN + "/mgc", BIN + "/mgrun"
+MPIRUN = sys.argv[3:]  # with flags; none: no MPI
 STEPS = 6
 OVERFLOWS = """
   const box = document.documentElement, wide = [];
@@ -118,6 +122,43 @@ class Numbers(unittest.TestCase):
                 self.assertLessEqual(sum(one[2] for one in box[4]), box[3] - box[2])
                 self.assertTrue(all(0 <= one[3] <= one[2] for one in box[4]), box)
         self.assertEqual([rank["rank"] for rank in trace["ranks"]], list(range(8)))
+
+    @unittest.skipUnless(MPIRUN, "no mpirun")
+    def test_all_processes_are_on_one_page(self):
+        run(*MPIRUN, "-n", "8", MGRUN, "plan", "--mock-data", "--train-iters", str(STEPS), "--trace", "process.json", "--profile-json",
+            "process-profile.json", "--html", "process.html")
+        self.assertEqual(glob.glob("process*.html"), ["process.html"])
+        page = data_of("process.html")["run"]
+        trace = page["trace"]
+        self.assertEqual([rank["rank"] for rank in trace["ranks"]], list(range(8)))
+        self.assertEqual((trace["world"], trace["machines"]), (8, 1))
+        # Boxes and their distances from those of other ranks are those of the traces, which have the clock of the machine.
+        shifts = []
+        for rank in trace["ranks"]:
+            with open(f"process.rank{rank['rank']}.json") as file:
+                events = [event for event in json.load(file)["traceEvents"]
+                          if event.get("cat") == "chunk" and event["args"]["step"] == trace["step"]]
+            self.assertEqual(len(rank["boxes"]), len(events))
+            for box, event in zip(rank["boxes"], sorted(events, key=lambda event: event["ts"])):
+                self.assertAlmostEqual(box[3] - box[2], 1000 * event["dur"], delta=2)
+                shifts.append(1000 * event["ts"] - box[2])
+        self.assertLess(max(shifts) - min(shifts), 4)
+        # The profile is the mean of the processes' own.
+        profiles = []
+        for rank in range(8):
+            with open(f"process-profile.rank{rank}.json") as file:
+                profiles.append(json.load(file))
+        mean = page["profile"]
+        self.assertEqual((mean["ranks"], mean["steps"]), (8, STEPS - 1))
+        for part, seconds in mean["parts"].items():
+            self.assertAlmostEqual(seconds, sum(profile["parts"][part] for profile in profiles) / 8, delta=1e-12)
+        rows = [row for profile in profiles for row in profile["rows"]]
+        self.assertEqual({row["kernel"] for row in mean["rows"]}, {row["kernel"] for row in rows})
+        for mean_row in mean["rows"]:
+            for number in "calls", "seconds", "bytes", "bound_seconds":
+                self.assertAlmostEqual(mean_row[number], sum(row[number] for row in rows if row["kernel"] == mean_row["kernel"]) / 8,
+                                       delta=1e-12 * max(1, mean_row[number]))
+        self.assertEqual([row["seconds"] for row in mean["rows"]], sorted((row["seconds"] for row in mean["rows"]), reverse=True))
 
     def test_a_run_that_goes_on(self):
         # More steps than a page holds, from an odd step on: what it holds is equally far apart.
@@ -351,7 +392,7 @@ class Shown(unittest.TestCase):
                   timeText(1e9 * median), timeText(1e9 * mean), measured.querySelectorAll("tbody tr").length];""")
         self.assertEqual(tile, [f"measured step, of {STEPS - 1} stepsmedian {median}, mean {mean}"])
         self.assertEqual(bars[2:4], ["measured, mean", mean])
-        self.assertEqual(captions[1], f"Parts of the measured step, mean of {STEPS - 1} steps")
+        self.assertEqual(captions[1], f"Parts of the measured step, mean of {STEPS - 1} steps of 8 ranks")
         self.assertIn("median", headings[1])
         self.assertEqual(rows, len([seconds for seconds in profile["parts"].values() if seconds > 0]))
 
@@ -464,5 +505,5 @@ class Shown(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(argv=sys.argv[:1], exit=False)
+    program = samples.main(sys.argv[:1], exit=False)
     sys.exit(1 if not program.result.wasSuccessful() else 0 if CHROMIUM else 77)

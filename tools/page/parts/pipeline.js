@@ -16,6 +16,12 @@ function boxOf(chunk, [number, microbatch, begin, end, sums]) {
 
 const byBegin = (a, b) => a.begin - b.begin;
 
+function measuredTitle({step, ranks, world, machines}) {
+  const some = ranks.length < world ? `; ${ranks.length} of ${world} ranks` : "";
+  const clocks = machines > 1 ? `; clocks of ${machines} machines are set equal where the step begins` : "";
+  return `measured, step ${step}: of the traced steps the one of median length${some}${clocks}`;
+}
+
 function pipelineGroups({pipeline, facts, run}) {
   const predicted = pipeline.stages.map(({chunks, boxes}, stage) => ({
     label: `stage ${stage}`, stage,
@@ -24,7 +30,7 @@ function pipelineGroups({pipeline, facts, run}) {
   const groups = [{title: `predicted on ${facts.prediction.machine}`, rows: predicted}];
   if (run?.trace)
     groups.push({
-      title: `measured, step ${run.trace.step}: of the traced steps the one of median length`,
+      title: measuredTitle(run.trace),
       rows: run.trace.ranks.map(({rank, stage, boxes}) => ({
         label: `rank ${rank} (${stage})`, stage, isMeasured: true,
         boxes: boxes.map(box => boxOf(pipeline.stages[stage].chunks[box[0]], box)),
@@ -59,7 +65,7 @@ function describeBox(pipeline, box, row) {
   const times = `${timeText(box.end - box.begin)} from ${timeText(box.begin)} on`;
   const instructions = instructionsOf(pipeline, box);
   const waiting = instructions.reduce((sum, one) => sum + (one.waiting ?? 0), 0);
-  const lines = [`${times}${row.isMeasured ? `, ${timeText(waiting)} of it waiting for other ranks` : ", predicted"}`];
+  const lines = [`${times}${!row.isMeasured ? ", predicted" : box.sums ? `, ${timeText(waiting)} of it waiting for other ranks` : ""}`];
   const columns = row.isMeasured ? ["measured", "waiting", "predicted"] : ["predicted"];
   const rows = instructions.slice(0, kTipRows).map(one =>
     [one.label, one.kind, ...columns.map(name => one[name] === undefined ? "" : timeText(one[name]))]);

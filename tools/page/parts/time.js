@@ -21,7 +21,7 @@ function showTime(section, {facts, run}) {
                                                     prediction.seconds));
   if (measured)
     section.querySelector(".tables").append(
-      partTable(`Parts of the measured step, mean of ${stepCount(measured)}`, partsOf(measured.parts),
+      partTable(`Parts of the measured step, mean of ${stepCount(measured)}${measured.ranks > 1 ? ` of ${measured.ranks} ranks` : ""}`, partsOf(measured.parts),
                 measured.mean_step_seconds));
 }
 
