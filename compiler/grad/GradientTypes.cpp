@@ -46,7 +46,7 @@ bool GradientTypes::retype(Value value, unsigned uses) const {
         else
           retype(operand.get(), 1);
       }
-  } else if (!isa<EinsumOp>(op)) {
+  } else if (!isa<EinsumOp, GroupedEinsumGradOp>(op)) {
     return false;
   }
   value.setType(tensorOf(value).clone(element_));

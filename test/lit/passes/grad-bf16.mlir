@@ -12,6 +12,10 @@
 !f = tensor<16xbf16, #mg.layout<f>>
 !s = tensor<4xf32, #mg.layout<s>>
 !ids = tensor<4xi32, #mg.layout<s>>
+!choices = tensor<3x1x2xi32, #mg.layout<s, b, k>>
+!ch = tensor<6x8xbf16, #mg.layout<c, h>>
+!cf = tensor<6x16xbf16, #mg.layout<c, f>>
+!ehf = tensor<2x8x16xbf16, #mg.layout<e, h, f>>
 
 module attributes {mg.training = #mg.training<split_backward = false, dtype = bf16, gradient_dtype = f32>} {
 
@@ -45,6 +49,18 @@ func.func @twice(%x: !sh, %z: !sh, %w: !hf {mg.param = {tensor = "w"}}) -> (!sf,
   %a = mg.einsum %x, %w : (!sh, !hf) -> !sf
   %b = mg.einsum %z, %w : (!sh, !hf) -> !sf
   return %a, %b : !sf, !sf
+}
+
+// Sums over the rows of each expert.
+// CHECK-LABEL: func.func @experts.backward(
+// CHECK:         mg.grouped_einsum_grad %{{.*}} : (tensor<6x8xbf16, {{.*}}>, tensor<6x16xbf16, {{.*}}>, {{.*}}) -> tensor<2x8x16xf32
+// CHECK-NOT:     mg.cast
+// CHECK:         return
+// SAME-LABEL: func.func @experts.backward(
+// SAME:         mg.grouped_einsum_grad {{.*}} -> tensor<2x8x16xbf16
+func.func @experts(%x: !ch, %ids: !choices {mg.data = "experts"}, %w: !ehf {mg.param = {tensor = "w"}}) -> !cf attributes {mg.block} {
+  %y = mg.grouped_einsum %x, %w to %ids : (!ch, !ehf, !choices) -> !cf
+  return %y : !cf
 }
 
 // Looked-up rows.
