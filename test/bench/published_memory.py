@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Memory that others measured or published (published/README.md), beside plans of the same models: docs/published-memory.md.
+# Memory that others measured or published (test/tables), beside plans of the same models: docs/published-memory.md.
 #
 #   test/bench/published_memory.py --bin build/release/bin measured     each run beside a plan of its model and layout
 #   test/bench/published_memory.py --bin build/release/bin terms RUN    all terms of one, by stage
@@ -10,7 +10,6 @@
 # Megatron-LM's side is megatron_memory.py. A plan's bytes are those that `mgc explain --json` says are proved. `measured`
 # ends with 1 if a plan's parameters or saved tensors are not, to the byte, what the same formulas say of it.
 import argparse
-import csv
 import dataclasses
 import json
 import pathlib
@@ -20,18 +19,10 @@ import tempfile
 
 import megatron_memory
 from megatron_memory import GIB, Rank
+from published.configurations import DEEPSEEK_V2_4 as DEEPSEEK
+from published.configurations import LLAMA_70B_12 as LLAMA
+from published.row import lines
 
-HERE = pathlib.Path(__file__).resolve().parent
-LLAMA = {"model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64,
-         "num_key_value_heads": 8, "num_hidden_layers": 12, "vocab_size": 128256, "hidden_act": "silu", "max_position_embeddings": 131072,
-         "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "rope_theta": 500000.0}
-DEEPSEEK = {"model_type": "deepseek_v2", "hidden_size": 5120, "intermediate_size": 12288, "moe_intermediate_size": 1536,
-            "num_attention_heads": 128, "num_key_value_heads": 128, "num_hidden_layers": 4, "first_k_dense_replace": 1,
-            "n_routed_experts": 160, "n_shared_experts": 2, "num_experts_per_tok": 6, "n_group": 8, "topk_group": 3,
-            "topk_method": "group_limited_greedy", "routed_scaling_factor": 16.0, "norm_topk_prob": False, "moe_layer_freq": 1,
-            "scoring_func": "softmax", "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
-            "v_head_dim": 128, "vocab_size": 102400, "hidden_act": "silu", "max_position_embeddings": 4096, "rms_norm_eps": 1e-6,
-            "tie_word_embeddings": False, "rope_theta": 10000.0, "attention_bias": False}
 # The model of pull request 482's tool: Llama-2 7B's sizes, f by its rule int(8 h / 3 / 64) 64, GPT-2's vocabulary padded to
 # 128 tp.
 GPT_F, GPT_TOKENS = 10880, 2048
@@ -112,18 +103,17 @@ CASES = (
     Case("pr482_tp8", {"tp": 8}, GPT_TOKENS, 4, ((0, 32),), H800, "gpt"))
 
 
-def rows_of(file):
-    with open(HERE / "published" / file) as text:
-        return list(csv.DictReader(text))
+def rows_of(table):
+    return [cells for _, cells in lines(table)]
 
 
 def measured(case):
     """GiB of each stage's largest rank, as far as the source says."""
     if case.family == "gpt":
         layout = [case.extent(axis) for axis in ("dp", "pp", "tp")]
-        return [float(row["peak_gb_measured"]) for row in rows_of("megatron_pr482.csv")
+        return [float(row["peak_gb_measured"]) for row in rows_of("megatron_pr482_memory")
                 if [int(row[axis]) for axis in ("dp", "pp", "tp")] == layout]
-    ranks = [float(row["max_allocated_mib"]) / 1024 for row in rows_of("simumax_b200.csv") if row["case"] == case.name]
+    ranks = [float(row["max_allocated_mib"]) / 1024 for row in rows_of("simumax_b200_memory_by_rank") if row["case"] == case.name]
     part = len(ranks) // len(case.stages)
     return [max(ranks[stage * part:(stage + 1) * part]) for stage in range(len(case.stages))]
 
@@ -262,7 +252,8 @@ def print_figure(_):
     print_row("model", "parameters and states", "no recomputation", "sequence parallelism, selective")
     print("|---|---|---|---|")
     for name, values in megatron_memory.figure1():
-        figure = [float(row["value"]) for row in rows_of("korthikanti_figure1.csv") if row["model"] == name]
+        figure = [float(row["value"]) for row in rows_of("korthikanti_fig1_fig7_memory")
+                  if row["figure"] == "fig1" and row["model"] == name]
         print_row(name, *(f"{float(value)}{'' if value == wanted else f' (figure: {wanted})'}"
                           for value, wanted in zip(values, figure, strict=True)))
 
