@@ -132,12 +132,10 @@ def print_counts(results, plans):
 
 
 def print_errors(results):
-    print("\n|predicted / published - 1|, %             rows    mean  median     max")
-    for by in score.BY:
-        for part, (count, mean, median, largest) in score.parts(results, by).items():
-            print(f"  {by:18} {part:21} {count:4} {mean:7.1%} {median:7.1%} {largest:7.1%}")
-    count, mean, median, largest = score.errors(results)
-    print(f"  {'all':18} {'':21} {count:4} {mean:7.1%} {median:7.1%} {largest:7.1%}")
+    print(f"\n{'|predicted / published - 1|':50} rows    mean  median     max")
+    found = {(by, part): errors for by in score.BY for part, errors in score.parts(results, by).items()}
+    for (by, part), (count, mean, median, largest) in {**found, ("all", ""): score.errors(results)}.items():
+        print(f"  {by:18} {part:29} {count:4} {mean:7.1%} {median:7.1%} {largest:7.1%}")
 
 
 def print_choices(choices):
@@ -146,9 +144,13 @@ def print_choices(choices):
         model, layers, devices, batch, sequence, machine, stack = group
         print(f"  {model} of {layers} layers, {devices} {machine}, batch {batch} of {sequence}, {stack}: {layouts} layouts, "
               f"regret {regret:.1%}, tau {'-' if tau is None else f'{tau:.2f}'}")
-    regrets, taus = [regret for _, _, regret, _ in choices], [tau for *_, tau in choices if tau is not None]
-    print(f"  {len(choices)} groups: regret mean {statistics.mean(regrets):.1%}, max {max(regrets):.1%}"
-          + (f"; tau mean {statistics.mean(taus):.2f}, least {min(taus):.2f}" if taus else ""))
+    stacks = collections.defaultdict(list)
+    for choice in choices:
+        stacks[choice[0][-1]].append(choice)
+    for stack, found in {**stacks, "all stacks": choices}.items():
+        regrets, taus = [regret for _, _, regret, _ in found], [tau for *_, tau in found if tau is not None]
+        print(f"  {stack}, {len(found)} groups: regret mean {statistics.mean(regrets):.1%}, max {max(regrets):.1%}"
+              + (f"; tau mean {statistics.mean(taus):.2f}, least {min(taus):.2f}" if taus else ""))
 
 
 def print_memory(results):
@@ -184,9 +186,13 @@ def main():
     which.add_argument("--held", action="store_true")
     options = parser.parse_args()
     options.bin = options.bin.resolve()
-    rows = [row for row in published.rows() if wanted(row, options)]
+    every = published.rows()
+    for flag, names in (("table", {row.table for row in every}), ("model", {row.model for row in every})):
+        if (given := getattr(options, flag)) and given not in names:
+            sys.exit(f"published.py: --{flag} {given}: expected one of {', '.join(sorted(names))}")
+    rows = [row for row in every if wanted(row, options)]
     if not rows:
-        sys.exit("published.py: no row of that table, model and part")
+        sys.exit(f"published.py: no row of {options.table} has the model {options.model}, or is {'seen' if options.seen else 'held'}")
     results, plans = results_of(rows, options)
     predicted = [result for result in results if result.kind == "predicted"]
     choices = list(score.choices(predicted))
