@@ -151,6 +151,15 @@ double communicationSeconds(const Cluster &cluster, const plan::InstructionBody 
   return 0;
 }
 
+int64_t unitsTaken(const Cluster &cluster, const plan::InstructionBody &body) {
+  const GroupMembers members = membersOf(cluster, *groupOf(body));
+  int64_t taken = 0;
+  for (size_t level = 0; level < members.size(); ++level)
+    if (members[level] > (level > 0 ? members[level - 1] : 1))
+      taken = cluster.machine.links[level].units;
+  return taken;
+}
+
 MessageRates messageRates(const Cluster &cluster) {
   const GroupMembers members = membersOf(cluster, plan::axesOf(cluster.mesh, plan::AxisRole::stage));
   MessageRates rates;

@@ -6,16 +6,18 @@
 #pragma once
 
 #include "plan/cost/Machine.h"
+#include "plan/cost/Stack.h"
 #include "plan/instructions/Instruction.h"
 
 namespace mgc::cost {
 
-// Devices of the machine that run a plan of the target, a rank of the mesh each. The machine and the mesh must outlive
-// it.
+// Devices of the machine that run a plan of the target, a rank of the mesh each, as the stack does. The machine, the mesh and the
+// stack must outlive it.
 struct Cluster {
   const Machine &machine;
   const plan::Mesh &mesh;
   plan::Target target = plan::Target::cpu;
+  const Stack &stack = ownStack();
 };
 
 // The ranks of a group inside one domain of each level of links; of the last level: all.
@@ -33,6 +35,9 @@ GroupMembers membersOf(const Cluster &cluster, const plan::RankGroup &group);
 // A ring passes the border of a domain once, with as many links as it has ranks in the domain: p ranks of a node send
 // with p adapters. In: a communication.
 double communicationSeconds(const Cluster &cluster, const plan::InstructionBody &body);
+
+// Units of the device that a communication takes from products beside it: those of the outermost level that it passes.
+int64_t unitsTaken(const Cluster &cluster, const plan::InstructionBody &body);
 
 // Messages between neighbouring stages, over the slowest link that one of them takes.
 struct MessageRates {

@@ -37,6 +37,7 @@ template <typename V> constexpr void fields(V &v, Of<HostRates>) {
 template <typename V> constexpr void fields(V &v, Of<LinkLevel>) {
   optional<&LinkLevel::ranks>(v);
   required<&LinkLevel::bandwidth, &LinkLevel::fraction, &LinkLevel::latency>(v);
+  optional<&LinkLevel::units>(v);
 }
 
 template <typename V> constexpr void fields(V &v, Of<Machine>) {
@@ -70,7 +71,7 @@ public:
     memory(machine.memory, place.field("memory"));
     host(machine.host, place.field("host"));
     number(machine.launch, 0, kMostSeconds, place.field("launch"));
-    links(machine.links, place.field("links"));
+    links(machine, place.field("links"));
     sources(machine.sources, place.field("sources"));
   }
 
@@ -134,7 +135,8 @@ private:
     fraction(host.fraction, place.field("fraction"));
   }
 
-  void links(const std::vector<LinkLevel> &links, const Place &place) {
+  void links(const Machine &machine, const Place &place) {
+    const std::vector<LinkLevel> &links = machine.links;
     violations_.expect(!links.empty() && links.size() <= kMostLinks, place, "found {} levels, expected 1 to {}",
                        links.size(), kMostLinks);
     for (size_t i = 0; i < links.size(); ++i) {
@@ -142,6 +144,9 @@ private:
       rate(links[i].bandwidth, at.field("bandwidth"));
       fraction(links[i].fraction, at.field("fraction"));
       number(links[i].latency, 0, kMostSeconds, at.field("latency"));
+      violations_.expect(links[i].units >= 0 && links[i].units < machine.products.units, at.field("units"),
+                         "found {}, expected a whole number from 0 to {}: products keep one of their {}",
+                         links[i].units, machine.products.units - 1, machine.products.units);
       domain(links, i, at.field("ranks"));
     }
   }

@@ -144,12 +144,8 @@ std::vector<double> sharesOf(std::vector<double> work) {
   return work.size() > 1 && sum > 0 ? work : std::vector<double>();
 }
 
-// "layer.full.forward" is of the block layer.
-std::string blockOf(const Program &program) { return program.name.substr(0, program.name.find('.')); }
-
 using Layers = std::map<std::pair<std::string, int64_t>, LayerPolicy>; // by block and layer
 
-bool isForward(const Program &program) { return program.name.ends_with(".forward"); }
 
 // A copy behind the forward of a layer is of what it saves.
 void addOffloaded(const Plan &plan, const Chunk &chunk, Layers &layers) {

@@ -6,6 +6,14 @@
 
 namespace mgc::cost {
 
+// Programs of a block are named "layer.forward", "layer.backward".
+inline bool isForward(const plan::Program &program) { return program.name.ends_with(".forward"); }
+inline bool isBackward(const plan::Program &program) { return program.name.ends_with(".backward"); }
+// "layer.full.forward" is of the block layer.
+inline std::string blockOf(const plan::Program &program) { return program.name.substr(0, program.name.find('.')); }
+// Whether backward has nothing of forward but the block's input.
+inline bool recomputesAll(const plan::Program &program) { return program.policy == "full"; }
+
 template <typename Visit> void forEachInstruction(const plan::Program &program, Visit &&visit) {
   plan::forEachRun(program.instructions.size(), program.repeats,
                    [&](int64_t number, int64_t) { visit(program.instructions[number]); });

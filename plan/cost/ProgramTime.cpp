@@ -99,11 +99,26 @@ double &partOf(ProgramTime &time, plan::WorkKind kind) {
   }
 }
 
+// The rule of a stack for collectives of a use.
+Overlap overlapOf(const Stack &stack, size_t use) {
+  if (use == kRowExchanges || use == size_t(plan::AxisRole::data))
+    return stack.overlap.experts;
+  return use == size_t(plan::AxisRole::sequence) ? stack.overlap.context : stack.overlap.tensor;
+}
+
+// What else is known of a collective.
+struct PricedCollective {
+  size_t use = 0;
+  double taken = 0;      // share of the units
+  int64_t ranks = 1;
+  bool isGather = false; // for what follows; others are of what came before
+};
+
 // An instruction with its price, or the end of a call, which waits for the call's collectives.
 struct PricedWork {
   plan::WorkKind kind = plan::WorkKind::move;
   double seconds = 0, flops = 0;
-  std::optional<size_t> use = {}; // collectives only
+  std::optional<PricedCollective> collective = {};
   std::vector<TouchedBytes> touched = {};
   int64_t call = 0; // no two calls touch the same bytes here
   bool endsCall = false;
@@ -112,7 +127,7 @@ struct PricedWork {
 // A collective in progress.
 struct PendingWork {
   double left;
-  size_t use;
+  PricedCollective collective;
   std::vector<TouchedBytes> touched;
   int64_t call;
   bool isInWayOf(const PricedWork &work) const {
@@ -128,59 +143,96 @@ int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &wo
   return pending.rend() - last;
 }
 
-// Plays works one after the other, with concurrent collectives if the target allows.
+// Plays works one after the other, with concurrent collectives if the target and the stack allow.
 class ProgramPlayer {
 public:
-  ProgramPlayer(const Cluster &cluster, ProgramTime &time)
-      : isBeside_(plan::leavesCoresToProducts(cluster.target)), time_(time) {}
+  ProgramPlayer(const Cluster &cluster, ProgramTime &time, double rowBytes = 1)
+      : stack_(cluster.stack), isBeside_(plan::leavesCoresToProducts(cluster.target)), rowBytes_(rowBytes), time_(time) {}
 
-  bool needsTouched(bool isCollective) const { return isBeside_ && (isCollective || !pending_.empty()); }
+  bool needsTouched(bool isCollective) const {
+    return isBeside_ && (isCollective || !pending_.empty() || !gathers_.empty());
+  }
   void play(PricedWork work) {
-    if (work.use && isBeside_)
-      return pending_.push_back({work.seconds, *work.use, std::move(work.touched), work.call});
-    if (work.use) {
-      time_.exposed[*work.use] += work.seconds;
-      return;
-    }
+    if (work.collective)
+      return begin(std::move(work));
     for (int64_t left = countJoined(pending_, work); left > 0; --left)
-      expose();
+      expose(pending_);
+    if (!hidesCollectives(work.kind) || work.endsCall)
+      for (int64_t left = countJoined(gathers_, work); left > 0; --left)
+        expose(gathers_);
     if (work.endsCall)
       return;
-    partOf(time_, work.kind) += work.seconds;
-    if (hidesCollectives(work.kind)) {
-      hide(work.seconds);
-      time_.flops += work.flops;
+    const double seconds = work.seconds * (work.kind == plan::WorkKind::row ? rowBytes_ : 1);
+    partOf(time_, work.kind) += seconds;
+    if (!hidesCollectives(work.kind))
+      return;
+    time_.flops += work.flops;
+    product_ = {&partOf(time_, work.kind), seconds};
+    while (!gathers_.empty()) {
+      hideSlices(gathers_.front());
+      gathers_.pop_front();
+    }
+    while (product_.left > 0 && !pending_.empty()) {
+      hide(pending_.front(), pending_.front().left);
+      if (pending_.front().left <= 0)
+        pending_.pop_front();
     }
   }
 
 private:
-  // A matrix product or attention takes so long.
-  void hide(double seconds) {
-    while (seconds > 0 && !pending_.empty()) {
-      PendingWork &first = pending_.front();
-      const double part = std::min(seconds, first.left);
-      time_.hidden[first.use] += part;
-      first.left -= part;
-      seconds -= part;
-      if (first.left <= 0)
-        pending_.pop_front();
-    }
+  void begin(PricedWork work) {
+    PendingWork begun{work.seconds, *work.collective, std::move(work.touched), work.call};
+    const Overlap rule = isBeside_ ? overlapOf(stack_, begun.collective.use) : Overlap::waits;
+    if (rule == Overlap::follows)
+      pending_.push_back(std::move(begun));
+    else if (rule == Overlap::sliced && begun.collective.isGather)
+      gathers_.push_back(std::move(begun));
+    else if (rule == Overlap::sliced)
+      hideSlices(begun);
+    else
+      time_.exposed[begun.collective.use] += begun.left;
   }
-  void expose() {
-    time_.exposed[pending_.front().use] += pending_.front().left;
-    pending_.pop_front();
+  // Beside what is left of the product, which takes longer by the units that the collective has.
+  void hide(PendingWork &work, double most) {
+    const double share = 1 - work.collective.taken;
+    const double part = std::min(most, product_.left / share);
+    time_.hidden[work.collective.use] += part;
+    *product_.part += part * work.collective.taken;
+    work.left -= part;
+    product_.left -= part * share;
+  }
+  // The first slice is waited for, or the last.
+  void hideSlices(PendingWork &work) {
+    if (product_.left > 0)
+      hide(work, work.left * (1 - 1 / double(work.collective.ranks)));
+    time_.exposed[work.collective.use] += work.left;
+  }
+  void expose(std::deque<PendingWork> &works) {
+    time_.exposed[works.front().collective.use] += works.front().left;
+    works.pop_front();
   }
 
+  struct Product {
+    double *part = nullptr; // to which its seconds were added
+    double left = 0;        // seconds beside which nothing was yet
+  };
+  const Stack &stack_;
   const bool isBeside_;
+  const double rowBytes_;
   ProgramTime &time_;
-  std::deque<PendingWork> pending_;
+  std::deque<PendingWork> pending_, gathers_; // gathers_: in slices, for the next product
+  Product product_;                           // the last
 };
 
 PricedWork priced(const Cluster &cluster, const Instruction &instruction, const plan::EvenLoad &load) {
   const plan::Work work = load.workOf(instruction);
   PricedWork priced{kindOf(instruction.body), secondsOf(cluster, instruction.body, work), work.flops};
-  if (const std::optional<plan::RankGroup> group = groupOf(instruction.body))
-    priced.use = useOf(cluster.mesh, instruction.body, *group);
+  if (const std::optional<plan::RankGroup> group = groupOf(instruction.body)) {
+    const plan::Communication moved = communicationOf(cluster.mesh, instruction.body);
+    const double taken = double(unitsTaken(cluster, instruction.body)) / double(cluster.machine.products.units);
+    priced.collective = {useOf(cluster.mesh, instruction.body, *group), taken, membersOf(cluster, *group).back(),
+                         moved.operation == plan::nameOf(plan::Collective::Kind::allGather)};
+  }
   return priced;
 }
 
@@ -209,13 +261,13 @@ std::vector<size_t> turnsOf(const std::vector<PricedWork> &works) {
   for (size_t i = 0; i < works.size(); ++i) {
     if (works[i].endsCall)
       continue;
-    if (works[i].use) {
-      pending.push_back({0, *works[i].use, works[i].touched, works[i].call});
+    if (works[i].collective) {
+      pending.push_back({0, *works[i].collective, works[i].touched, works[i].call});
       continue;
     }
     bool waits = false;
     for (int64_t left = countJoined(pending, works[i]); left > 0; --left, pending.pop_front())
-      waits |= pending.front().use == kRowExchanges;
+      waits |= pending.front().collective.use == kRowExchanges;
     if (waits && i > 0)
       turns.push_back(i);
   }
@@ -224,19 +276,22 @@ std::vector<size_t> turnsOf(const std::vector<PricedWork> &works) {
 
 } // namespace
 
-ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes) {
   ProgramTime time;
-  ProgramPlayer player(cluster, time);
+  ProgramPlayer player(cluster, time, rowBytes);
   const plan::EvenLoad load(cluster.mesh, program);
+  double host = 0; // seconds that it needs for the launches
   forEachInstruction(program, [&](const Instruction &instruction) {
     if (kindOf(instruction.body) == plan::WorkKind::hostCopy)
       return;
+    host += cluster.stack.kernel;
     PricedWork work = priced(cluster, instruction, load);
-    if (player.needsTouched(work.use.has_value()))
+    if (player.needsTouched(work.collective.has_value()))
       work.touched = bytesTouched(cluster.mesh, instruction);
     player.play(std::move(work));
   });
   player.play({.endsCall = true});
+  time.moves += std::max(0.0, host - time.seconds());
   return time;
 }
 
@@ -256,7 +311,7 @@ ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const 
   const std::array<std::vector<size_t>, 2> turns = {turnsOf(works[0]), turnsOf(works[1])};
   std::array<size_t, 2> next = {};
   ProgramTime time;
-  ProgramPlayer player(cluster, time);
+  ProgramPlayer player(cluster, time, cluster.stack.rows.layers);
   for (const bool isSecond : plan::pairTurns(std::ssize(turns[0]), std::ssize(turns[1]))) {
     const size_t turn = next[isSecond]++;
     const size_t end = turn + 1 == turns[isSecond].size() ? works[isSecond].size() : turns[isSecond][turn + 1];

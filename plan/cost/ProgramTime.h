@@ -4,7 +4,8 @@
 // hidden by the products and attention that follow it, second for second, up to the first instruction that touches its
 // operands: row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed,
 // and takes the time of the program. Collectives of a program follow each other. Exchanges of rows are collectives like
-// others.
+// others. A stack (Stack.h) may have other rules for the collectives of a role. A product beside a collective is slower by the
+// units that the collective takes (LinkLevel::units).
 //
 //   dgrad 3 s   reduce 4 s   norm 1 s   wgrad 3 s   reads reduce's result
 //               |----------- hidden ----3 s|1 s exposed|
@@ -41,8 +42,8 @@ struct ProgramTime {
   ProgramTime operator*(double times) const;
 };
 
-// Copies between host and device are left out: HostCopyTime.h has them.
-ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program);
+// Copies between host and device are left out: HostCopyTime.h has them. `rowBytes`: bytes of row kernels over those of the program.
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes = 1);
 
 // Seconds of each instruction of the program by itself, run once: a collective also where it is hidden.
 std::vector<double> secondsOfInstructions(const Cluster &cluster, const plan::Program &program);

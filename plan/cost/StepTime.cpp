@@ -28,7 +28,9 @@ using ChunkTimes = std::vector<std::vector<ChunkTime>>; // [stage][chunk]
 
 ChunkTime chunkTime(const Cluster &cluster, const Plan &plan, const StagePlan &stage, const Chunk &chunk,
                     const std::vector<ProgramTime> &programs) {
-  ChunkTime time{secondsOf(chunk, programs), hiddenUnits(plan, stage, chunk, programs)};
+  ChunkTime time{secondsOf(chunk, programs)};
+  if (cluster.stack.overlap.units == Overlap::follows)
+    time.units = hiddenUnits(plan, stage, chunk, programs);
   time.all += time.units;
   const HostCopyTime copies = hostCopyTime(cluster, plan, stage, chunk, programs);
   time.all.hostCopies = copies.exposed, time.all.hiddenHostCopies = copies.hidden;
@@ -172,6 +174,30 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
 
 // --- Waiting ----------------------------------------------------------------------------------------
 
+// From the last product of a program on.
+plan::Program endOf(const plan::Program &program) {
+  plan::Program end = program;
+  const auto last = std::ranges::find_if(end.instructions.rbegin(), end.instructions.rend(), [](const auto &one) {
+    return kindOf(one.body) == plan::WorkKind::product;
+  });
+  end.instructions.erase(end.instructions.begin(), last == end.instructions.rend() ? end.instructions.end() : last.base() - 1);
+  end.repeats.clear();
+  return end;
+}
+
+// A stack that computes all of a layer's forward pass again also makes its last product, which our slices leave out.
+void addRepeats(const Cluster &cluster, const Plan &plan, std::vector<ProgramTime> &times) {
+  for (size_t i = 0; i < plan.programs.size(); ++i) {
+    const plan::Program &backward = plan.programs[i];
+    if (!recomputesAll(backward) || !isBackward(backward))
+      continue;
+    for (const plan::Program &forward : plan.programs)
+      if (&forward != &backward && recomputesAll(forward) && blockOf(forward) == blockOf(backward) &&
+          isForward(forward))
+        times[i] += secondsOf(cluster, endOf(forward), cluster.stack.rows.layers);
+  }
+}
+
 bool hasGradients(const schedule::Costs &costs) {
   return std::ranges::any_of(costs.chunks, [](const schedule::ChunkCost &chunk) { return chunk.gradients > 0; });
 }
@@ -212,9 +238,18 @@ void addUtilisation(StepCost &cost, const Plan &plan, const Machine &machine) {
 } // namespace
 
 std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const Plan &plan) {
+  const StackRows &rows = cluster.stack.rows;
+  std::vector<double> rowBytes(plan.programs.size(), rows.optimizer);
+  for (const StagePlan &stage : plan.stages)
+    for (const Chunk &chunk : stage.chunks)
+      for (const plan::Call &call : chunk.calls)
+        if (isPerMicrobatch(chunk.task))
+          rowBytes[call.program] = rows.layers;
   std::vector<ProgramTime> times;
-  for (const plan::Program &program : plan.programs)
-    times.push_back(secondsOf(cluster, program));
+  for (size_t i = 0; i < plan.programs.size(); ++i)
+    times.push_back(secondsOf(cluster, plan.programs[i], rowBytes[i]));
+  if (cluster.stack.repeatsLastProduct)
+    addRepeats(cluster, plan, times);
   return times;
 }
 
@@ -222,8 +257,8 @@ schedule::Costs costsOf(const Cluster &cluster, const Plan &plan) {
   return costsOf(cluster, plan, chunkTimes(cluster, plan));
 }
 
-StepCost predict(const Plan &plan, const Machine &machine) {
-  const Cluster cluster{machine, plan.mesh, plan.target};
+StepCost predict(const Plan &plan, const Machine &machine, const Stack &stack) {
+  const Cluster cluster{machine, plan.mesh, plan.target, stack};
   const ChunkTimes times = chunkTimes(cluster, plan);
   const schedule::Solution solution = solutionOf(plan);
   schedule::Costs costs = costsOf(cluster, plan, times);
@@ -233,7 +268,7 @@ StepCost predict(const Plan &plan, const Machine &machine) {
     addPairs(costs, plan, stage, pairs.back());
   }
   const auto stages = double(plan.stages.size());
-  StepCost cost;
+  StepCost cost{stack.name};
   cost.timing = simulate(solution, costs);
   cost.seconds = cost.timing.makespan;
   double busy = 0;

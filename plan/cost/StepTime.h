@@ -26,6 +26,7 @@ struct StageTime {
 };
 
 struct StepCost {
+  std::string stack;  // Stack::name
   double seconds = 0; // one training step
   StepParts parts;
   // Seconds of collectives, and of those of experts, hidden behind other work, mean over the stages.
@@ -48,7 +49,8 @@ std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const plan::P
 // the plan's stages are not read.
 schedule::Costs costsOf(const Cluster &cluster, const plan::Plan &plan);
 
-StepCost predict(const plan::Plan &plan, const Machine &machine);
+// As the stack computes it: Stack.h.
+StepCost predict(const plan::Plan &plan, const Machine &machine, const Stack &stack = ownStack());
 
 // The machine that a plan is predicted on where none is named: the one that it was compiled for, if the library has it; else the
 // first for its target.

@@ -90,6 +90,12 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
                      "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "
                      "file, docs/cost.md (default: by the plan's target)")
           ->check(notEmpty());
+  CLI::Option *stack =
+      app.add_option("--stack", flags.stack,
+                     "Predict the step as this stack would compute it: its name (megatron-2024, ..; an unknown one lists "
+                     "all) or a stack file, docs/cost.md (default: mgc, our own)")
+          ->check(notEmpty())
+          ->excludes(schedule);
   CLI::Option *html = app.add_option("--html", flags.html,
                                      "File (.html) for all of it as a page to look at in a browser, instead of text")
                           ->check(notEmpty())
@@ -98,9 +104,8 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
                           ->excludes(width);
   app.add_flag("--force", flags.force, "Let --html replace a file that is no page of mgc")->needs(html);
   app.add_flag("--print", flags.print,
-               "Print the file of --machine alone, without a plan: a copy to change and give to --machine")
+               "Print the file of --machine, or of --stack, alone, without a plan: a copy to change and give to --machine or --stack")
       ->disable_flag_override()
-      ->needs(machine)
       ->excludes(plan)
       ->excludes(json)
       ->excludes(schedule)

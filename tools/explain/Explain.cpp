@@ -275,13 +275,16 @@ std::string trafficText(const std::vector<StageFacts> &stages) {
   return text;
 }
 
-void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine, const StepCost &step) {
+void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine, const Stack &stack,
+               const StepCost &step) {
   printLayout(plan, facts, step);
   say(stdout, "\neach rank of a stage{}\n{}",
       plan.virtualStages > 1 ? fmt::format(" ({} chunks)", plan.virtualStages) : "",
       workTable(plan, facts.stages, step));
   say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\n{}", predictionText(plan, machine, step));
+  if (stack.name != ownStack().name)
+    say(stdout, "\n{}", stackDifferenceText(stack, step, predict(plan, machine)));
   if (facts.fit)
     say(stdout, "\n{}\n{}{}", describe(*facts.fit), changesText(plan, *facts.fit),
         facts.fit->machine == machine.name
@@ -312,15 +315,18 @@ static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
                      schedule::writeScheduleText(shape, orders));
 }
 
-static Status printMachine(const std::string &nameOrPath) {
-  MGC_ASSIGN(text, machineText(nameOrPath).at("--machine"));
+static Status printFile(const ExplainFlags &flags) {
+  if (flags.machine.empty() == flags.stack.empty())
+    return Status::error("--print: expected one of --machine NAME and --stack NAME, whose file is printed");
+  MGC_ASSIGN(text, flags.machine.empty() ? stackText(flags.stack).at("--stack")
+                                         : machineText(flags.machine).at("--machine"));
   say(stdout, "{}", text);
   return checkOutput();
 }
 
 Status mgc::tools::explain(const ExplainFlags &flags) {
   if (flags.print)
-    return printMachine(flags.machine);
+    return printFile(flags);
   MGC_ASSIGN(plan, plan::readPlan(flags.plan));
   MGC_TRY(plan::provePlan(plan).at(flags.plan));
   if (!flags.html.empty())
@@ -331,7 +337,8 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   }
   MGC_ASSIGN(machine,
              flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine).at("--machine"));
-  const StepCost step = predict(plan, machine);
+  MGC_ASSIGN(stack, flags.stack.empty() ? Result<Stack>(ownStack()) : findStack(flags.stack).at("--stack"));
+  const StepCost step = predict(plan, machine, stack);
   PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
   if (!flags.machine.empty())
     facts.fit = fitOf(plan, machine);
@@ -340,7 +347,7 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   if (flags.json)
     say(stdout, "{}\n", factsJson(plan, facts, machine, step).dump(2));
   else
-    printText(plan, facts, machine, step);
+    printText(plan, facts, machine, stack, step);
   return checkOutput();
 }
 

@@ -83,6 +83,22 @@ std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &ma
                      hiddenText(plan, step), hostText(plan, step), targetText(plan, machine));
 }
 
+std::string mgc::tools::stackDifferenceText(const Stack &stack, const StepCost &step, const StepCost &own) {
+  const auto line = [](std::string_view name, double theirs, double ours) {
+    return fmt::format("  {:<40} {:>10}  {:>10}  {:>+7.2f} %\n", name, secondsText(theirs), secondsText(ours),
+                       100 * (theirs - ours) / ours);
+  };
+  std::string text = fmt::format("by the stack {} ({})\n  {:<40} {:>10}  {:>10}  of our step\n", stack.name,
+                                 stack.description, "", "the stack", own.stack);
+  for (const NamedPart &part : kParts) {
+    const double theirs = step.parts.*part.seconds, ours = own.parts.*part.seconds;
+    if (std::max(theirs, ours) > kLeastShare * own.seconds)
+      text += fmt::format("  {:<40} {:>10}  {:>10}  {:>+7.2f} %\n", part.text, secondsText(theirs), secondsText(ours),
+                          100 * (theirs - ours) / own.seconds);
+  }
+  return text + line("a step", step.seconds, own.seconds);
+}
+
 nlohmann::json mgc::tools::fitJson(const plan::Plan &plan, const Fit &fit) {
   nlohmann::json changes = nlohmann::json::array();
   if (knowsChanges(plan, fit))
@@ -105,6 +121,7 @@ nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost
   for (const NamedPart &part : kParts)
     parts[part.key] = step.parts.*part.seconds;
   return {{"machine", machine.name},
+          {"stack", step.stack},
           {"seconds", step.seconds},
           {"parts", parts},
           {"hidden",

@@ -11,6 +11,8 @@ namespace mgc::tools {
 std::string predictionText(const plan::Plan &plan, const cost::Machine &machine, const cost::StepCost &step);
 // Negative bytes to spare are missing.
 nlohmann::json fitJson(const plan::Plan &plan, const cost::Fit &fit);
+// How the step of a stack differs from that of our own, by part.
+std::string stackDifferenceText(const cost::Stack &stack, const cost::StepCost &step, const cost::StepCost &own);
 nlohmann::json predictionJson(const cost::Machine &machine, const cost::StepCost &step);
 
 } // namespace mgc::tools

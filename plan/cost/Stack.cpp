@@ -1,0 +1,122 @@
+// See Stack.h.
+#include "plan/cost/Stack.h"
+
+#include "CostTexts.h"
+#include "plan/json/JsonReader.h"
+
+#include <cmath>
+
+namespace mgc::cost {
+
+// --- Fields, as plan/json/Fields.h has those of plans ---------------------------------------------------------
+
+using plan::Of, plan::required, plan::optional;
+
+template <typename V> constexpr void fields(V &v, Of<StackAttention>) {
+  v.required("fused", &StackAttention::isFused);
+  v.optional("times", &StackAttention::times);
+  v.optional("forward_passes", &StackAttention::forwardPasses);
+  v.optional("backward_passes", &StackAttention::backwardPasses);
+}
+
+template <typename V> constexpr void fields(V &v, Of<StackRows>) {
+  required<&StackRows::layers, &StackRows::optimizer>(v);
+}
+
+template <typename V> constexpr void fields(V &v, Of<StackOverlap>) {
+  required<&StackOverlap::tensor, &StackOverlap::context, &StackOverlap::experts, &StackOverlap::units>(v);
+}
+
+template <typename V> constexpr void fields(V &v, Of<Stack>) {
+  required<&Stack::name, &Stack::description, &Stack::attention, &Stack::rows, &Stack::overlap>(v);
+  v.required("repeats_last_product", &Stack::repeatsLastProduct);
+  required<&Stack::kernel, &Stack::sources>(v);
+}
+
+namespace {
+
+using plan::Place;
+
+constexpr double kMostPasses = 1e3, kMostKernelSeconds = 1;
+
+class StackChecks {
+public:
+  explicit StackChecks(plan::Violations &violations) : violations_(violations) {}
+
+  void check(const Stack &stack, const Place &place) {
+    text(stack.name, place.field("name"));
+    text(stack.description, place.field("description"));
+    attention(stack.attention, place.field("attention"));
+    const Place rows = place.field("rows"), overlap = place.field("overlap");
+    number(stack.rows.layers, 0, kMostPasses, rows.field("layers"));
+    number(stack.rows.optimizer, 0, kMostPasses, rows.field("optimizer"));
+    violations_.expect(stack.overlap.units != Overlap::sliced, overlap.field("units"),
+                       "found \"sliced\", expected waits or follows: no product takes a unit in slices");
+    number(stack.kernel, 0, kMostKernelSeconds, place.field("kernel"));
+    sources(stack.sources, place.field("sources"));
+  }
+
+private:
+  void number(double value, double least, double most, const Place &place) {
+    violations_.expect(std::isfinite(value) && value >= least && value <= most, place,
+                       "found {}, expected a number from {} to {}", value, least, most);
+  }
+  void text(const std::string &value, const Place &place) {
+    violations_.expect(!value.empty(), place, "found an empty string, expected some text");
+  }
+  void attention(const StackAttention &attention, const Place &place) {
+    number(attention.times, 0, kMostPasses, place.field("times"));
+    number(attention.forwardPasses, 0, kMostPasses, place.field("forward_passes"));
+    number(attention.backwardPasses, 0, kMostPasses, place.field("backward_passes"));
+    violations_.expect(!attention.isFused || attention.forwardPasses + attention.backwardPasses == 0, place,
+                       "is fused and passes scores through memory; expected one of both");
+  }
+  void sources(const std::map<std::string, std::string> &sources, const Place &place) {
+    static constexpr std::string_view kSourced[] = {"attention", "rows", "overlap", "repeats_last_product", "kernel"};
+    for (std::string_view name : kSourced)
+      violations_.expect(sources.contains(std::string(name)), place,
+                         "\"{}\" is missing; expected where it comes from", name);
+    for (const auto &[name, source] : sources) {
+      violations_.expect(std::ranges::find(kSourced, name) != std::end(kSourced), place,
+                         "\"{}\" is no field of a stack; expected one of {}", printable(name),
+                         fmt::join(kSourced, ", "));
+      text(source, place.field(name));
+    }
+  }
+
+  plan::Violations &violations_;
+};
+
+} // namespace
+
+Result<Stack> parseStack(std::string_view text) {
+  MGC_ASSIGN(json, parseJson(text));
+  plan::Violations violations;
+  Stack stack;
+  const Place root, place = root.field("stack");
+  plan::JsonReader(violations).read(json, stack, place);
+  if (violations.count() == 0)
+    StackChecks(violations).check(stack, place);
+  MGC_TRY(violations.status());
+  return stack;
+}
+
+std::vector<std::string> stackNames() { return namesOf(kStackTexts); }
+
+Result<Stack> findStack(const std::string &nameOrPath) {
+  MGC_ASSIGN(text, findText(kStackTexts, nameOrPath, {"stack", "docs/cost.md"}));
+  return parseStack(text).at(nameOrPath);
+}
+
+Result<std::string> stackText(const std::string &nameOrPath) {
+  MGC_ASSIGN(text, findText(kStackTexts, nameOrPath, {"stack", "docs/cost.md"}));
+  MGC_TRY(findStack(nameOrPath).status());
+  return text;
+}
+
+const Stack &ownStack() {
+  static const Stack own = *parseStack(kStackTexts[0].text); // a test reads each
+  return own;
+}
+
+} // namespace mgc::cost
