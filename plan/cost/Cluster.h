@@ -17,7 +17,7 @@ struct Cluster {
   const Machine &machine;
   const plan::Mesh &mesh;
   plan::Target target = plan::Target::cpu;
-  const Stack &stack = ownStack();
+  const SoftwareStack &stack = ownStack();
 };
 
 // The ranks of a group inside one domain of each level of links; of the last level: all.

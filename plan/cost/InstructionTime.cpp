@@ -20,7 +20,7 @@ double memorySeconds(const Machine &machine, double bytes) {
   return bytes / (machine.memory.bandwidth * machine.memory.fraction);
 }
 
-constexpr int64_t kMostParts = 32; // of k
+constexpr int64_t kMostParts = 32; // into which k is split
 
 double ceilDivide(double a, double b) { return std::ceil(a / b); }
 
@@ -31,7 +31,8 @@ double tileSeconds(const Machine &machine, const Work &work, const ProductTile &
   const auto units = double(machine.products.units);
   const double tiles = double(count) * ceilDivide(double(m), double(tile.m)) * ceilDivide(double(n), double(tile.n));
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t parts = 1; parts == 1 || (parts <= kMostParts && parts <= k && tiles * double(parts) <= units); ++parts) {
+  for (int64_t parts = 1; parts == 1 || (parts <= kMostParts && parts <= k && tiles * double(parts) <= units);
+       ++parts) {
     const double depth = ceilDivide(double(k), double(parts)) + machine.products.startDepth;
     const double waves = ceilDivide(tiles * double(parts), units);
     const double flops = 2 * waves * units * double(tile.m) * double(tile.n) * depth;
@@ -61,12 +62,14 @@ double unfusedSeconds(const Cluster &cluster, const plan::Attention &attention) 
   const Machine &machine = cluster.machine;
   const plan::ProductSizes overHead{attention.s, attention.t, attention.d, attention.b * attention.g * attention.r};
   const plan::ProductSizes overValue{attention.s, attention.t, attention.valueSize(), overHead.count};
-  const double scores = double(plan::sizeInBytes(attention.type)) * double(overHead.count) * double(attention.s) * double(attention.t);
+  const double scores =
+      double(plan::sizeInBytes(attention.type)) * double(overHead.count) * double(attention.s) * double(attention.t);
   const double rows = double(plan::sizeInBytes(attention.type)) * double(overHead.count);
   // [s, d] by [d, t], or a product of the same sizes with the scores as a factor.
   const auto secondsOf = [&](const plan::ProductSizes &sizes, bool makesScores, bool isOfKeys) {
     const auto [s, t, d, count] = sizes;
-    const plan::ProductSizes ordered = makesScores ? sizes : plan::ProductSizes{isOfKeys ? t : s, d, isOfKeys ? s : t, count};
+    const plan::ProductSizes ordered =
+        makesScores ? sizes : plan::ProductSizes{isOfKeys ? t : s, d, isOfKeys ? s : t, count};
     const double seconds = productSeconds(machine, {.type = attention.type, .product = ordered});
     return machine.launch + std::max(seconds, memorySeconds(machine, scores + rows * double(s + t) * double(d)));
   };
@@ -74,17 +77,18 @@ double unfusedSeconds(const Cluster &cluster, const plan::Attention &attention) 
   if (!attention.backward)
     seconds = secondsOf(overHead, true, false) + secondsOf(overValue, false, false);
   else
-    seconds = secondsOf(overValue, true, false) + secondsOf(overValue, false, true) + secondsOf(overHead, false, false) +
-              secondsOf(overHead, false, true);
-  const double passes = attention.backward ? cluster.stack.attention.backwardPasses : cluster.stack.attention.forwardPasses;
+    seconds = secondsOf(overValue, true, false) + secondsOf(overValue, false, true) +
+              secondsOf(overHead, false, false) + secondsOf(overHead, false, true);
+  const double passes =
+      attention.backward ? cluster.stack.attention.backwardPasses : cluster.stack.attention.forwardPasses;
   return seconds + memorySeconds(machine, passes * scores);
 }
 
-double computeSeconds(const Cluster &cluster, WorkKind kind, const Work &work) {
+double computeSeconds(const Cluster &cluster, WorkKind kind, const Work &work, bool isGrouped) {
   const Machine &machine = cluster.machine;
   switch (kind) {
   case WorkKind::product:
-    return productSeconds(machine, work);
+    return productSeconds(machine, work) * (isGrouped ? cluster.stack.products.grouped : 1);
   case WorkKind::attention:
     return attentionSeconds(machine, work) * cluster.stack.attention.times;
   case WorkKind::row:
@@ -108,7 +112,9 @@ double secondsOf(const Cluster &cluster, const plan::InstructionBody &body, cons
     return unfusedSeconds(cluster, *attention);
   if (const auto *copy = std::get_if<plan::HostCopy>(&body))
     return machine.launch + double(copy->bytes) / (machine.host.bandwidth * machine.host.fraction);
-  return machine.launch + std::max(computeSeconds(cluster, kindOf(body), work), memorySeconds(machine, work.bytes));
+  return machine.launch +
+         std::max(computeSeconds(cluster, kindOf(body), work, std::holds_alternative<plan::GroupedGemm>(body)),
+                  memorySeconds(machine, work.bytes));
 }
 
 double secondsOf(const Cluster &cluster, const plan::InstructionBody &body) {

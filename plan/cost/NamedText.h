@@ -25,5 +25,4 @@ std::vector<std::string> namesOf(std::span<const NamedText> texts);
 // The text of that name, or of the file at this path where there is none. An error says which names there are.
 Result<std::string> findText(std::span<const NamedText> texts, const std::string &nameOrPath, const TextKind &kind);
 
-
 } // namespace mgc::cost

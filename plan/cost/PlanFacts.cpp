@@ -146,7 +146,6 @@ std::vector<double> sharesOf(std::vector<double> work) {
 
 using Layers = std::map<std::pair<std::string, int64_t>, LayerPolicy>; // by block and layer
 
-
 // A copy behind the forward of a layer is of what it saves.
 void addOffloaded(const Plan &plan, const Chunk &chunk, Layers &layers) {
   Layers::iterator before = layers.end();

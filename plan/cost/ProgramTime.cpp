@@ -100,16 +100,16 @@ double &partOf(ProgramTime &time, plan::WorkKind kind) {
 }
 
 // The rule of a stack for collectives of a use.
-Overlap overlapOf(const Stack &stack, size_t use) {
+Overlap overlapOf(const SoftwareStack &stack, size_t use) {
   if (use == kRowExchanges || use == size_t(plan::AxisRole::data))
     return stack.overlap.experts;
   return use == size_t(plan::AxisRole::sequence) ? stack.overlap.context : stack.overlap.tensor;
 }
 
-// What else is known of a collective.
+// The rest that a player needs of a collective.
 struct PricedCollective {
   size_t use = 0;
-  double taken = 0;      // share of the units
+  double taken = 0; // share of the units
   int64_t ranks = 1;
   bool isGather = false; // for what follows; others are of what came before
 };
@@ -147,7 +147,8 @@ int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &wo
 class ProgramPlayer {
 public:
   ProgramPlayer(const Cluster &cluster, ProgramTime &time, double rowBytes = 1)
-      : stack_(cluster.stack), isBeside_(plan::leavesCoresToProducts(cluster.target)), rowBytes_(rowBytes), time_(time) {}
+      : stack_(cluster.stack), isBeside_(plan::leavesCoresToProducts(cluster.target)), rowBytes_(rowBytes),
+        time_(time) {}
 
   bool needsTouched(bool isCollective) const {
     return isBeside_ && (isCollective || !pending_.empty() || !gathers_.empty());
@@ -216,7 +217,7 @@ private:
     double *part = nullptr; // to which its seconds were added
     double left = 0;        // seconds beside which nothing was yet
   };
-  const Stack &stack_;
+  const SoftwareStack &stack_;
   const bool isBeside_;
   const double rowBytes_;
   ProgramTime &time_;

@@ -19,6 +19,8 @@ template <typename V> constexpr void fields(V &v, Of<StackAttention>) {
   v.optional("backward_passes", &StackAttention::backwardPasses);
 }
 
+template <typename V> constexpr void fields(V &v, Of<StackProducts>) { required<&StackProducts::grouped>(v); }
+
 template <typename V> constexpr void fields(V &v, Of<StackRows>) {
   required<&StackRows::layers, &StackRows::optimizer>(v);
 }
@@ -27,10 +29,11 @@ template <typename V> constexpr void fields(V &v, Of<StackOverlap>) {
   required<&StackOverlap::tensor, &StackOverlap::context, &StackOverlap::experts, &StackOverlap::units>(v);
 }
 
-template <typename V> constexpr void fields(V &v, Of<Stack>) {
-  required<&Stack::name, &Stack::description, &Stack::attention, &Stack::rows, &Stack::overlap>(v);
-  v.required("repeats_last_product", &Stack::repeatsLastProduct);
-  required<&Stack::kernel, &Stack::sources>(v);
+template <typename V> constexpr void fields(V &v, Of<SoftwareStack>) {
+  required<&SoftwareStack::name, &SoftwareStack::description, &SoftwareStack::attention, &SoftwareStack::products,
+           &SoftwareStack::rows, &SoftwareStack::overlap>(v);
+  v.required("repeats_last_product", &SoftwareStack::repeatsLastProduct);
+  required<&SoftwareStack::kernel, &SoftwareStack::sources>(v);
 }
 
 namespace {
@@ -43,10 +46,12 @@ class StackChecks {
 public:
   explicit StackChecks(plan::Violations &violations) : violations_(violations) {}
 
-  void check(const Stack &stack, const Place &place) {
+  void check(const SoftwareStack &stack, const Place &place) {
     text(stack.name, place.field("name"));
     text(stack.description, place.field("description"));
     attention(stack.attention, place.field("attention"));
+    const Place products = place.field("products");
+    number(stack.products.grouped, 0, kMostPasses, products.field("grouped"));
     const Place rows = place.field("rows"), overlap = place.field("overlap");
     number(stack.rows.layers, 0, kMostPasses, rows.field("layers"));
     number(stack.rows.optimizer, 0, kMostPasses, rows.field("optimizer"));
@@ -72,10 +77,11 @@ private:
                        "is fused and passes scores through memory; expected one of both");
   }
   void sources(const std::map<std::string, std::string> &sources, const Place &place) {
-    static constexpr std::string_view kSourced[] = {"attention", "rows", "overlap", "repeats_last_product", "kernel"};
+    static constexpr std::string_view kSourced[] = {"attention", "products", "rows", "overlap", "repeats_last_product",
+                                                    "kernel"};
     for (std::string_view name : kSourced)
-      violations_.expect(sources.contains(std::string(name)), place,
-                         "\"{}\" is missing; expected where it comes from", name);
+      violations_.expect(sources.contains(std::string(name)), place, "\"{}\" is missing; expected where it comes from",
+                         name);
     for (const auto &[name, source] : sources) {
       violations_.expect(std::ranges::find(kSourced, name) != std::end(kSourced), place,
                          "\"{}\" is no field of a stack; expected one of {}", printable(name),
@@ -89,10 +95,10 @@ private:
 
 } // namespace
 
-Result<Stack> parseStack(std::string_view text) {
+Result<SoftwareStack> parseStack(std::string_view text) {
   MGC_ASSIGN(json, parseJson(text));
   plan::Violations violations;
-  Stack stack;
+  SoftwareStack stack;
   const Place root, place = root.field("stack");
   plan::JsonReader(violations).read(json, stack, place);
   if (violations.count() == 0)
@@ -103,7 +109,7 @@ Result<Stack> parseStack(std::string_view text) {
 
 std::vector<std::string> stackNames() { return namesOf(kStackTexts); }
 
-Result<Stack> findStack(const std::string &nameOrPath) {
+Result<SoftwareStack> findStack(const std::string &nameOrPath) {
   MGC_ASSIGN(text, findText(kStackTexts, nameOrPath, {"stack", "docs/cost.md"}));
   return parseStack(text).at(nameOrPath);
 }
@@ -114,8 +120,8 @@ Result<std::string> stackText(const std::string &nameOrPath) {
   return text;
 }
 
-const Stack &ownStack() {
-  static const Stack own = *parseStack(kStackTexts[0].text); // a test reads each
+const SoftwareStack &ownStack() {
+  static const SoftwareStack own = *parseStack(kStackTexts[0].text); // a test reads each
   return own;
 }
 

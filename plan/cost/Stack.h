@@ -1,4 +1,4 @@
-// Stack: how a training program computes the step of a plan, where it does otherwise than this project's runtime: what it fuses,
+// SoftwareStack: how a training program computes the step of a plan, where it does otherwise than this project's runtime: what it fuses,
 // repeats and overlaps. A published run is predicted as it ran: the plan's layout, priced by the stack that ran it.
 // docs/cost.md, Stacks, describes the file.
 #pragma once
@@ -37,6 +37,11 @@ struct StackAttention {
   double forwardPasses = 0, backwardPasses = 0;
 };
 
+// Seconds of the grouped products of experts, over those of one kernel for all groups.
+struct StackProducts {
+  double grouped = 1;
+};
+
 // Bytes of row kernels, over those of the plan's.
 struct StackRows {
   double layers = 1, optimizer = 1;
@@ -47,13 +52,14 @@ struct StackOverlap {
   Overlap units = Overlap::follows; // gathers of parameters and sums of gradients of ZeRO-2 and 3: waits or follows
 };
 
-struct Stack {
+struct SoftwareStack {
   std::string name, description;
   StackAttention attention;
+  StackProducts products;
   StackRows rows;
   StackOverlap overlap;
-  bool repeatsLastProduct = false;  // full recomputation runs all of a layer's forward pass again
-  double kernel = 0;                // seconds of the host for a kernel: a program takes as long as those of all its kernels
+  bool repeatsLastProduct = false; // full recomputation runs all of a layer's forward pass again
+  double kernel = 0; // seconds of the host for a kernel: a program takes as long as those of all its kernels
   std::map<std::string, std::string> sources; // by field: where its numbers come from
 };
 
@@ -62,15 +68,15 @@ std::vector<std::string> stackNames();
 
 // The stack of that name, or of a file where `nameOrPath` is none and a file is there. Errors name the file and field, what was
 // found and what was expected.
-Result<Stack> findStack(const std::string &nameOrPath);
+Result<SoftwareStack> findStack(const std::string &nameOrPath);
 
 // The text of the stack's file as it stands, with the same errors.
 Result<std::string> stackText(const std::string &nameOrPath);
 
 // This project's own runtime.
-const Stack &ownStack();
+const SoftwareStack &ownStack();
 
 // A stack from the text of its file; the text is hostile.
-Result<Stack> parseStack(std::string_view text);
+Result<SoftwareStack> parseStack(std::string_view text);
 
 } // namespace mgc::cost

@@ -177,10 +177,10 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
 // From the last product of a program on.
 plan::Program endOf(const plan::Program &program) {
   plan::Program end = program;
-  const auto last = std::ranges::find_if(end.instructions.rbegin(), end.instructions.rend(), [](const auto &one) {
-    return kindOf(one.body) == plan::WorkKind::product;
-  });
-  end.instructions.erase(end.instructions.begin(), last == end.instructions.rend() ? end.instructions.end() : last.base() - 1);
+  const auto last = std::ranges::find_if(end.instructions.rbegin(), end.instructions.rend(),
+                                         [](const auto &one) { return kindOf(one.body) == plan::WorkKind::product; });
+  end.instructions.erase(end.instructions.begin(),
+                         last == end.instructions.rend() ? end.instructions.end() : last.base() - 1);
   end.repeats.clear();
   return end;
 }
@@ -257,7 +257,7 @@ schedule::Costs costsOf(const Cluster &cluster, const Plan &plan) {
   return costsOf(cluster, plan, chunkTimes(cluster, plan));
 }
 
-StepCost predict(const Plan &plan, const Machine &machine, const Stack &stack) {
+StepCost predict(const Plan &plan, const Machine &machine, const SoftwareStack &stack) {
   const Cluster cluster{machine, plan.mesh, plan.target, stack};
   const ChunkTimes times = chunkTimes(cluster, plan);
   const schedule::Solution solution = solutionOf(plan);

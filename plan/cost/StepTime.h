@@ -26,7 +26,7 @@ struct StageTime {
 };
 
 struct StepCost {
-  std::string stack;  // Stack::name
+  std::string stack;  // SoftwareStack::name
   double seconds = 0; // one training step
   StepParts parts;
   // Seconds of collectives, and of those of experts, hidden behind other work, mean over the stages.
@@ -50,7 +50,7 @@ std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const plan::P
 schedule::Costs costsOf(const Cluster &cluster, const plan::Plan &plan);
 
 // As the stack computes it: Stack.h.
-StepCost predict(const plan::Plan &plan, const Machine &machine, const Stack &stack = ownStack());
+StepCost predict(const plan::Plan &plan, const Machine &machine, const SoftwareStack &stack = ownStack());
 
 // The machine that a plan is predicted on where none is named: the one that it was compiled for, if the library has it; else the
 // first for its target.

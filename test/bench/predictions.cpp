@@ -14,7 +14,7 @@ static Status answer(const std::vector<plan::Plan> &plans, const std::string &li
   std::string machineName, stackName;
   words >> machineName >> stackName;
   MGC_ASSIGN(machine, cost::findMachine(machineName));
-  MGC_ASSIGN(stack, stackName == "-" ? Result<cost::Stack>(cost::ownStack()) : cost::findStack(stackName));
+  MGC_ASSIGN(stack, stackName == "-" ? Result<cost::SoftwareStack>(cost::ownStack()) : cost::findStack(stackName));
   for (const plan::Plan &plan : plans)
     std::cout << fmt::format("{} ", cost::predict(plan, machine, stack).seconds);
   std::cout << std::endl;

@@ -19,7 +19,7 @@ import tempfile
 import published
 from published import score
 from published.configurations import is_seen
-from published.row import BOUNDS, REASONS, Row
+from published.row import BOUNDS, REASONS, Row, with_network
 
 
 @dataclasses.dataclass
@@ -43,12 +43,17 @@ class Result:
 class Predictor:
     def __init__(self, options, folder):
         self.mgc, self.machines, self.folder = options.bin / "mgc", options.machine_dir, folder
-        help_text = subprocess.run([self.mgc, "explain", "--help"], capture_output=True, text=True, check=True).stdout
-        self.has_stacks = "--stack" in help_text
 
-    def machine(self, name):
-        file = self.machines / f"{name}.json" if self.machines else None
-        return str(file) if file and file.exists() else name
+    def machine(self, row):
+        """The name of the row's machine, or a file where it has a file or another network."""
+        file = self.machines / f"{row.machine}.json" if self.machines else None
+        name = str(file) if file and file.exists() else row.machine
+        if not row.network:
+            return name
+        changed = self.folder / f"{row.machine}-{row.network:.0f}.json"
+        if not changed.exists():
+            changed.write_text(with_network(self.run("explain", "--machine", name, "--print").stdout, row.network))
+        return str(changed)
 
     def run(self, *arguments):
         return subprocess.run([self.mgc, *arguments], capture_output=True, text=True)
@@ -57,13 +62,12 @@ class Predictor:
         """The folder of the plan, or mgc's message."""
         config, plan = self.folder / f"{number}.json", self.folder / f"{number}.plan"
         config.write_text(json.dumps(row.config))
-        flags = [f"--machine={self.machine(row.machine)}" if flag.startswith("--machine=") else flag for flag in row.flags]
+        flags = [f"--machine={self.machine(row)}" if flag.startswith("--machine=") else flag for flag in row.flags]
         done = self.run("compile", config, *flags, "-o", plan, "--no-near-layouts")
         return (plan, "") if done.returncode == 0 else (None, done.stderr.strip().replace(str(config), "config.json"))
 
     def explain(self, plan, row):
-        stack = [f"--stack={row.stack}"] if self.has_stacks else []
-        done = self.run("explain", plan, "--machine", self.machine(row.machine), "--json", *stack)
+        done = self.run("explain", plan, "--machine", self.machine(row), "--stack", row.stack, "--json")
         if done.returncode:
             raise SystemExit(f"{row.place}: mgc explain: {done.stderr}")
         return json.loads(done.stdout)
@@ -75,11 +79,11 @@ class Predictor:
             return [Result(row, refusal=refusal) for row in rows]
         facts = {}
         for row in rows:
-            key = row.machine, row.stack
+            key = row.machine, row.network, row.stack
             facts[key] = facts.get(key) or self.explain(plan, row)
         for file in sorted(plan.rglob("*"), reverse=True):
             file.rmdir() if file.is_dir() else file.unlink()
-        return [self.result(row, facts[row.machine, row.stack]) for row in rows]
+        return [self.result(row, facts[row.machine, row.network, row.stack]) for row in rows]
 
     def result(self, row, facts):
         prediction, fits = facts["prediction"], facts["fits"]

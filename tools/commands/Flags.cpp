@@ -91,9 +91,10 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
                      "file, docs/cost.md (default: by the plan's target)")
           ->check(notEmpty());
   CLI::Option *stack =
-      app.add_option("--stack", flags.stack,
-                     "Predict the step as this stack would compute it: its name (megatron-2024, ..; an unknown one lists "
-                     "all) or a stack file, docs/cost.md (default: mgc, our own)")
+      app.add_option(
+             "--stack", flags.stack,
+             "Predict the step as this stack would compute it: its name (megatron-2024, ..; an unknown one lists "
+             "all) or a stack file, docs/cost.md (default: mgc, our own)")
           ->check(notEmpty())
           ->excludes(schedule);
   CLI::Option *html = app.add_option("--html", flags.html,
@@ -104,7 +105,8 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
                           ->excludes(width);
   app.add_flag("--force", flags.force, "Let --html replace a file that is no page of mgc")->needs(html);
   app.add_flag("--print", flags.print,
-               "Print the file of --machine, or of --stack, alone, without a plan: a copy to change and give to --machine or --stack")
+               "Print the file of --machine, or of --stack, alone, without a plan: a copy to change and give to "
+               "--machine or --stack")
       ->disable_flag_override()
       ->excludes(plan)
       ->excludes(json)

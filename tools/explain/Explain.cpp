@@ -275,7 +275,7 @@ std::string trafficText(const std::vector<StageFacts> &stages) {
   return text;
 }
 
-void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine, const Stack &stack,
+void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine, const SoftwareStack &stack,
                const StepCost &step) {
   printLayout(plan, facts, step);
   say(stdout, "\neach rank of a stage{}\n{}",
@@ -318,8 +318,8 @@ static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
 static Status printFile(const ExplainFlags &flags) {
   if (flags.machine.empty() == flags.stack.empty())
     return Status::error("--print: expected one of --machine NAME and --stack NAME, whose file is printed");
-  MGC_ASSIGN(text, flags.machine.empty() ? stackText(flags.stack).at("--stack")
-                                         : machineText(flags.machine).at("--machine"));
+  MGC_ASSIGN(text,
+             flags.machine.empty() ? stackText(flags.stack).at("--stack") : machineText(flags.machine).at("--machine"));
   say(stdout, "{}", text);
   return checkOutput();
 }
@@ -337,7 +337,7 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   }
   MGC_ASSIGN(machine,
              flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine).at("--machine"));
-  MGC_ASSIGN(stack, flags.stack.empty() ? Result<Stack>(ownStack()) : findStack(flags.stack).at("--stack"));
+  MGC_ASSIGN(stack, flags.stack.empty() ? Result<SoftwareStack>(ownStack()) : findStack(flags.stack).at("--stack"));
   const StepCost step = predict(plan, machine, stack);
   PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
   if (!flags.machine.empty())

@@ -83,7 +83,7 @@ std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &ma
                      hiddenText(plan, step), hostText(plan, step), targetText(plan, machine));
 }
 
-std::string mgc::tools::stackDifferenceText(const Stack &stack, const StepCost &step, const StepCost &own) {
+std::string mgc::tools::stackDifferenceText(const SoftwareStack &stack, const StepCost &step, const StepCost &own) {
   const auto line = [](std::string_view name, double theirs, double ours) {
     return fmt::format("  {:<40} {:>10}  {:>10}  {:>+7.2f} %\n", name, secondsText(theirs), secondsText(ours),
                        100 * (theirs - ours) / ours);

@@ -12,7 +12,8 @@ std::string predictionText(const plan::Plan &plan, const cost::Machine &machine,
 // Negative bytes to spare are missing.
 nlohmann::json fitJson(const plan::Plan &plan, const cost::Fit &fit);
 // How the step of a stack differs from that of our own, by part.
-std::string stackDifferenceText(const cost::Stack &stack, const cost::StepCost &step, const cost::StepCost &own);
+std::string stackDifferenceText(const cost::SoftwareStack &stack, const cost::StepCost &step,
+                                const cost::StepCost &own);
 nlohmann::json predictionJson(const cost::Machine &machine, const cost::StepCost &step);
 
 } // namespace mgc::tools

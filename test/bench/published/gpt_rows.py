@@ -2,8 +2,6 @@
 from .configurations import gpt, gpt_name
 from .row import FULL, Row, lines, rounding, run, selective
 
-WITHOUT_OVERLAP = ("--zero=3", "--no-overlap-grad-reduce", "--no-overlap-param-gather")
-
 
 def sized(cells, vocabulary=51200):
     """Fields of a line's model."""
@@ -15,7 +13,7 @@ def sized(cells, vocabulary=51200):
 def vtrain(table, extra):
     for line, cells in lines(table):
         yield run(table=table, line=line, **sized(cells), axes={axis: int(cells[axis]) for axis in ("tp", "pp", "dp")},
-                  mbs=int(cells["mbs"]), batch=int(cells["gbs"]), stack="megatron-2021", extra=extra,
+                  mbs=int(cells["mbs"]), batch=int(cells["gbs"]), stack="megatron-2021", extra=extra, network=800e9 / 8 / 8,
                   seconds=float(cells["measured_ms"]) / 1000, rounding=rounding(cells["measured_ms"]))
 
 
@@ -47,10 +45,13 @@ def narayanan_zero():
     for line, cells in lines(table):
         devices, batch, part = int(cells["gpus"]), int(cells["gbs"]), int(cells["model_parallel_size"])
         is_sharded = cells["scheme"] == "ZeRO-3"
-        axes = {"tp": 1 if is_sharded else 8, "pp": 1 if is_sharded else 12, "dp": devices // part}
+        if is_sharded:
+            yield Row(table=table, line=line, model=gpt_name(12288, 96), reason="stack")
+            continue
+        axes = {"tp": 8, "pp": 12, "dp": devices // part}
         seconds = equation_3(batch, 2048, 96, 12288) / devices / float(cells["achieved_tflops_per_gpu"]) / 1e12
-        yield run(table=table, line=line, **sized(sizes), bound=() if is_sharded else ("vpp",), axes=axes, mbs=int(cells["mbs"]),
-                  batch=batch, stack="megatron-2021", extra=(*(WITHOUT_OVERLAP if is_sharded else ()), *FULL), seconds=seconds,
+        yield run(table=table, line=line, **sized(sizes), bound=("vpp",), axes=axes, mbs=int(cells["mbs"]),
+                  batch=batch, stack="megatron-2021", extra=FULL, seconds=seconds,
                   rounding=rounding(cells["achieved_tflops_per_gpu"]))
 
 

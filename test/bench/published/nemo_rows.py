@@ -110,7 +110,7 @@ def simumax():
         extra = EXPERTS if is_expert else ("--cp-comm-type=a2a",) if axes["cp"] > 1 else ()
         yield run(table="simumax_b200", line=line, model=model, config=configurations.configuration(model), layers=int(sizes["l"]),
                   axes=axes, mbs=1, batch=int(sizes["mbc"]) * axes["dp"], sequence=int(sizes.get("seq", 4096)), machine="b200",
-                  stack=STACK, seconds=float(cells["real_ms"]) / 1000, rounding=rounding(cells["real_ms"]), extra=extra)
+                  stack="megatron-2025", seconds=float(cells["real_ms"]) / 1000, rounding=rounding(cells["real_ms"]), extra=extra)
 
 
 def llama3():

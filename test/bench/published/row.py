@@ -1,6 +1,7 @@
 """A published run, and the layout of mgc that is nearest to it."""
 import csv
 import dataclasses
+import json
 import pathlib
 
 TABLES = pathlib.Path(__file__).resolve().parents[2] / "tables"
@@ -15,6 +16,7 @@ REASONS = {
     "layout": "layout not stated",
     "model": "an architecture that mgc does not have",
     "device": "a device that no machine file describes",
+    "stack": "DeepSpeed's ZeRO-3 of 2021, which gathers tensor by tensor: no stack of ours describes it",
     "no step": "no seconds of a whole step",
 }
 # Unknown facts of a line that is predicted with the value given here: its prediction is a bound, or a guess, and no error.
@@ -29,16 +31,24 @@ BOUNDS = {
 }
 # How each stack divides states and hides collectives, as flags of mgc compile.
 STACKS = {
-    "megatron-2021": ("--no-sp", "--zero=0", "--no-overlap-grad-reduce"),
-    "megatron-2022": ("--zero=0", "--no-overlap-grad-reduce"),
+    "megatron-2021": ("--no-sp", "--zero=0", "--grad-dtype=bf16", "--no-overlap-grad-reduce"),
+    "megatron-2022": ("--zero=0", "--grad-dtype=bf16", "--no-overlap-grad-reduce"),
     "megatron-2024": ("--zero=1", "--overlap-grad-reduce", "--overlap-param-gather"),
-    "fsdp": ("--overlap-grad-reduce", "--overlap-param-gather"),
+    "megatron-2025": ("--zero=1", "--overlap-grad-reduce", "--overlap-param-gather"),
+    "fsdp": ("--grad-dtype=bf16", "--overlap-grad-reduce", "--overlap-param-gather"),
 }
 FULL = ("--recompute-granularity=full", "--recompute-method=uniform", "--recompute-num-layers=1")
 
 
 def selective(*modules):
     return "--recompute-granularity=selective", "--recompute-modules", *modules
+
+
+def with_network(machine, bandwidth):
+    """The text of a machine file, with so many bytes/s of a device over its outermost links."""
+    machine = json.loads(machine)
+    machine["links"][-1]["bandwidth"] = bandwidth
+    return json.dumps(machine)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +64,7 @@ class Row:
     flags: tuple = ()
     machine: str = ""
     stack: str = ""
+    network: float = 0  # bytes/s of a device between nodes, where it is not the machine file's
     devices: int = 0
     batch: int = 0
     sequence: int = 0
@@ -63,7 +74,11 @@ class Row:
 
     @property
     def group(self):
-        return self.model, self.layers, self.devices, self.batch, self.sequence, self.machine, self.stack
+        return self.model, self.layers, self.devices, self.batch, self.sequence, self.device_kind, self.stack
+
+    @property
+    def device_kind(self):
+        return f"{self.machine} at {self.network / 1e9:g} GB/s" if self.network else self.machine
 
     @property
     def layout(self):

@@ -42,6 +42,13 @@ TEST(InstructionTime, ProductOfBf16IsTwiceAsFast) {
 TEST(InstructionTime, ProductWithAnotherWave) {
   EXPECT_DOUBLE_EQ(toySeconds(Gemm{.m = 4, .n = 9, .k = 9}), 3.0 * 2 * 16 * 10 / 50 + 1);
 }
+// One tile of two units: k in 2 parts of 50, whose sums of 8 x 2 x 8 bytes go through memory.
+TEST(InstructionTime, ProductSplitAlongK) {
+  const double whole = 2.0 * 16 * 101 / 50, parts = 2.0 * 16 * 51 / 50 + 8 * 2 * 8 / 500.0;
+  EXPECT_LT(parts, whole);
+  EXPECT_DOUBLE_EQ(toySeconds(Gemm{.m = 2, .n = 4, .k = 100}), parts + 1);
+  EXPECT_DOUBLE_EQ(toySeconds(Gemm{.m = 4, .n = 4, .k = 100}), whole + 1); // no unit is without a tile
+}
 // 2 x 4 fits one tile of 2 x 4; as 4 x 2 it would be two. One wave in both cases.
 TEST(InstructionTime, ProductTakesTheBetterTile) {
   Machine machine = makeToyMachine();

@@ -1,0 +1,193 @@
+// Stacks: their files, and what each field changes, worked out on paper for the machine of small numbers.
+#include "plan/cost/InstructionTime.h"
+#include "plan/cost/ProgramTime.h"
+
+#include "test/plan/SmallPlan.h"
+#include "test/plan/cost/ToyMachine.h"
+#include <gtest/gtest.h>
+
+using namespace mgc;
+using namespace mgc::cost;
+using plan::Attention;
+using plan::Collective;
+using plan::Gemm;
+using plan::GroupedGemm;
+using plan::Program;
+using plan::Target;
+
+namespace {
+
+constexpr auto kTensor = size_t(plan::AxisRole::tensor);
+
+const plan::Mesh &mesh() {
+  static const plan::Mesh mesh = plan::makeSmallPlan().mesh;
+  return mesh;
+}
+
+// --- Files -------------------------------------------------------------------------------------------------------
+
+constexpr const char *kStack =
+    R"({"name": "a", "description": "b", "attention": {"fused": true}, "products": {"grouped": 1},
+  "rows": {"layers": 1, "optimizer": 1}, "overlap": {"tensor": "waits", "context": "waits", "experts": "waits", "units": "waits"},
+  "repeats_last_product": false, "kernel": 0,
+  "sources": {"attention": "a", "products": "a", "rows": "a", "overlap": "a", "repeats_last_product": "a", "kernel": "a"}})";
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+void expectRefused(const std::string &from, const std::string &to, const std::string &message) {
+  const Result<SoftwareStack> stack = parseStack(replaced(kStack, from, to));
+  ASSERT_FALSE(stack.isOk()) << to;
+  EXPECT_NE(stack.status().message().find(message), std::string::npos) << stack.status().message();
+}
+
+TEST(Stacks, OfTheLibraryParse) {
+  ASSERT_TRUE(parseStack(kStack).isOk());
+  EXPECT_EQ(stackNames().front(), "mgc");
+  for (const std::string &name : stackNames()) {
+    const Result<SoftwareStack> stack = findStack(name);
+    ASSERT_TRUE(stack.isOk()) << stack.status().message();
+    EXPECT_EQ(stack->name, name);
+  }
+}
+TEST(Stacks, OurOwnChangesNothing) {
+  const SoftwareStack standard, &own = ownStack();
+  EXPECT_EQ(own.attention.isFused, standard.attention.isFused);
+  EXPECT_EQ(own.attention.times, standard.attention.times);
+  EXPECT_EQ(own.products.grouped, standard.products.grouped);
+  EXPECT_EQ(own.rows.layers, standard.rows.layers);
+  EXPECT_EQ(own.rows.optimizer, standard.rows.optimizer);
+  EXPECT_EQ(own.overlap.tensor, standard.overlap.tensor);
+  EXPECT_EQ(own.repeatsLastProduct, standard.repeatsLastProduct);
+  EXPECT_EQ(own.kernel, standard.kernel);
+}
+TEST(Stacks, BadFieldsAreNamed) {
+  expectRefused("\"kernel\": 0", "\"kernel\": -1", "stack.kernel: found -1");
+  expectRefused("\"layers\": 1", "\"layers\": 1e9", "stack.rows.layers: found 1000000000");
+  expectRefused("\"grouped\": 1", "\"grouped\": -2", "stack.products.grouped: found -2");
+  expectRefused("\"tensor\": \"waits\"", "\"tensor\": \"never\"", "stack.overlap.tensor");
+  expectRefused("\"units\": \"waits\"", "\"units\": \"sliced\"", "stack.overlap.units: found \"sliced\"");
+  expectRefused("\"fused\": true", "\"fused\": true, \"forward_passes\": 2", "stack.attention: is fused");
+  expectRefused("\"name\": \"a\"", "\"name\": \"\"", "stack.name: found an empty string");
+  expectRefused(", \"kernel\": \"a\"", "", "\"kernel\" is missing");
+  expectRefused("\"kernel\": \"a\"", "\"kernel\": \"a\", \"lunch\": \"a\"", "\"lunch\" is no field of a stack");
+  expectRefused("\"kernel\": 0", "\"kernel\": 0, \"lunch\": 1", "\"lunch\" is no field");
+  EXPECT_NE(findStack("megatron").status().message().find("expected one of mgc, megatron-2021"), std::string::npos);
+}
+
+// --- Instructions ------------------------------------------------------------------------------------------------
+
+double secondsOf(const SoftwareStack &stack, const plan::InstructionBody &body) {
+  const Machine machine = makeToyMachine();
+  return cost::secondsOf({machine, mesh(), Target::cuda, stack}, body);
+}
+
+// 2 heads, 4 x 4 pairs, d = 8. A product of 4 x 4 x 8 is 2 tiles a head, 4 in 2 waves: 2 x 2 x 16 x 9 / 50 = 11.52 s; one of
+// 4 x 8 x 4 is 4 tiles a head, in 4 waves of a depth of 5: 2 x 4 x 16 x 5 / 50 = 12.8 s. Scores: 2 x 16 x 4 bytes = 128 bytes.
+TEST(Stacks, AttentionThatIsNotFused) {
+  SoftwareStack stack;
+  Attention attention{.s = 4, .t = 4, .b = 1, .g = 2, .r = 1, .d = 8};
+  stack.attention = {.isFused = false, .forwardPasses = 5, .backwardPasses = 10};
+  EXPECT_DOUBLE_EQ(secondsOf(stack, attention), 1 + 11.52 + 1 + 12.8 + 5 * 128.0 / 500);
+  attention.backward = true;
+  EXPECT_DOUBLE_EQ(secondsOf(stack, attention), 4 + 11.52 + 3 * 12.8 + 10 * 128.0 / 500);
+}
+TEST(Stacks, AnOlderKernelOfAttention) {
+  SoftwareStack stack;
+  const Attention attention{.s = 4, .t = 4, .b = 1, .g = 2, .r = 1, .d = 8};
+  const double seconds = secondsOf(stack, attention);
+  stack.attention.times = 2;
+  EXPECT_DOUBLE_EQ(secondsOf(stack, attention) - 1, 2 * (seconds - 1));
+}
+TEST(Stacks, GroupedProducts) {
+  SoftwareStack stack;
+  const GroupedGemm grouped{.groups = 2, .rows = 8, .n = 8, .k = 9};
+  const double seconds = secondsOf(stack, grouped);
+  stack.products.grouped = 1.5;
+  EXPECT_DOUBLE_EQ(secondsOf(stack, grouped) - 1, 1.5 * (seconds - 1));
+  EXPECT_DOUBLE_EQ(secondsOf(stack, Gemm{.m = 4, .n = 8, .k = 9}), secondsOf({}, Gemm{.m = 4, .n = 8, .k = 9}));
+}
+
+// --- Programs ----------------------------------------------------------------------------------------------------
+
+// A product of 12.8 s (a launch of 1 s in it is 13.8), a reduction over tp (2 ranks, 8 floats a rank: 23 s) of what it made, and a
+// product that does not touch it.
+Program makeProgram() {
+  Program program;
+  program.instructions = {
+      {Gemm{.m = 4, .n = 8, .k = 9}, {{0, 0}, {0, 256}, {0, 1024}}, "first"},
+      {Collective{.kind = Collective::Kind::allReduce, .axes = {"tp"}, .chunk = 16}, {{0, 1024}}, "reduce"},
+      {Gemm{.m = 4, .n = 8, .k = 9}, {{0, 0}, {0, 256}, {0, 4096}}, "second"}};
+  return program;
+}
+ProgramTime timeOf(const SoftwareStack &stack, int64_t units = 0) {
+  Machine machine = makeToyMachine();
+  machine.products.units = 4;
+  for (LinkLevel &level : machine.links)
+    level.units = units;
+  return cost::secondsOf({machine, mesh(), Target::cuda, stack}, makeProgram());
+}
+
+TEST(Stacks, CollectivesFollowOrWait) {
+  SoftwareStack stack;
+  const ProgramTime follows = timeOf(stack);
+  const double all = follows.hidden[kTensor] + follows.exposed[kTensor], product = follows.products / 2;
+  EXPECT_DOUBLE_EQ(follows.hidden[kTensor], std::min(all, product)); // behind the second product
+  EXPECT_GT(follows.hidden[kTensor], 0);
+  stack.overlap.tensor = Overlap::waits;
+  const ProgramTime waits = timeOf(stack);
+  EXPECT_DOUBLE_EQ(waits.exposed[kTensor], all);
+  EXPECT_DOUBLE_EQ(waits.products, follows.products);
+}
+// Half of the reduction, of two ranks, goes along with the product that makes what is reduced.
+TEST(Stacks, CollectivesInSlices) {
+  SoftwareStack stack;
+  stack.overlap.tensor = Overlap::waits;
+  const double all = timeOf(stack).exposed[kTensor], product = timeOf(stack).products / 2;
+  stack.overlap.tensor = Overlap::sliced;
+  EXPECT_DOUBLE_EQ(timeOf(stack).hidden[kTensor], std::min(all / 2, product));
+  EXPECT_DOUBLE_EQ(timeOf(stack).exposed[kTensor], all - std::min(all / 2, product));
+}
+// A gather goes along with the product that takes it.
+TEST(Stacks, GathersInSlices) {
+  SoftwareStack stack;
+  stack.overlap.tensor = Overlap::sliced;
+  const Machine machine = makeToyMachine();
+  Program program;
+  program.instructions = {
+      {Collective{.kind = Collective::Kind::allGather, .axes = {"tp"}, .chunk = 4}, {{0, 0}, {1, 0}}, "gather"},
+      {Gemm{.m = 4, .n = 8, .k = 9}, {{1, 0}, {0, 256}, {0, 1024}}, "product"}};
+  const ProgramTime time = cost::secondsOf({machine, mesh(), Target::cuda, stack}, program);
+  EXPECT_GT(time.hidden[kTensor], 0);
+  EXPECT_DOUBLE_EQ(time.hidden[kTensor], time.exposed[kTensor]);
+  // A kernel that reads it waits for all of it.
+  program.instructions[1] = {plan::Move{.bytes = 8}, {{1, 0}, {2, 0}}, "copy"};
+  EXPECT_DOUBLE_EQ(total(cost::secondsOf({machine, mesh(), Target::cuda, stack}, program).hidden), 0);
+}
+// One of 4 units is the collective's: the product is slower by a quarter of the time beside it.
+TEST(Stacks, ProductsBesideCollectivesAreSlower) {
+  const ProgramTime free = timeOf({}), taken = timeOf({}, 1);
+  EXPECT_GT(taken.hidden[kTensor], 0);
+  EXPECT_DOUBLE_EQ(taken.products, free.products + taken.hidden[kTensor] / 4);
+  EXPECT_GE(taken.hidden[kTensor], free.hidden[kTensor]);
+  EXPECT_LE(taken.seconds(), timeOf({}, 2).seconds());
+}
+TEST(Stacks, AProgramTakesAsLongAsItsLaunches) {
+  SoftwareStack stack;
+  const double seconds = timeOf(stack).seconds();
+  stack.kernel = 1e-3;
+  EXPECT_DOUBLE_EQ(timeOf(stack).seconds(), seconds);
+  stack.kernel = 1000;
+  EXPECT_DOUBLE_EQ(timeOf(stack).seconds(), 3000);
+}
+TEST(Stacks, BytesOfRowKernels) {
+  const Machine machine = makeToyMachine();
+  Program program;
+  program.instructions = {{plan::RowKernel{.flops = 1, .bytes = 1500}, {}, "rows"}};
+  const Cluster cluster{machine, mesh(), Target::cuda};
+  EXPECT_DOUBLE_EQ(cost::secondsOf(cluster, program, 2.5).rows, 2.5 * cost::secondsOf(cluster, program).rows);
+}
+
+} // namespace
