@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 import published
 from published import score
@@ -43,6 +44,7 @@ class Result:
 class Predictor:
     def __init__(self, options, folder):
         self.mgc, self.machines, self.folder = options.bin / "mgc", options.machine_dir, folder
+        self.lock = threading.Lock()
 
     def machine(self, row):
         """The name of the row's machine, or a file where it has a file or another network."""
@@ -50,9 +52,10 @@ class Predictor:
         name = str(file) if file and file.exists() else row.machine
         if not row.network:
             return name
-        changed = self.folder / f"{row.machine}-{row.network:.0f}.json"
-        if not changed.exists():
-            changed.write_text(with_network(self.run("explain", "--machine", name, "--print").stdout, row.network))
+        changed = self.folder / f"{row.machine}-{row.network}.json"
+        with self.lock:
+            if not changed.exists():
+                changed.write_text(with_network(self.run("explain", "--machine", name, "--print").stdout, row.network))
         return str(changed)
 
     def run(self, *arguments):

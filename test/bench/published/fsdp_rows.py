@@ -16,7 +16,7 @@ def llm_foundry():
             int(cells[key]) for key in ("hidden", "heads", "layers", "vocab", "seq", "gpus"))
         yield run(table=table, line=line, model=model, layers=layers, axes={"dp": devices}, mbs=int(cells["mbs"]),
                   config=configurations.mpt(hidden, heads, layers, vocabulary, sequence), batch=int(cells["gbs"]),
-                  sequence=sequence, machine=MACHINES[cells["hardware"]], stack="fsdp", seconds=float(cells["step_time_s"]), network=1600e9 / 8 / 8,
+                  sequence=sequence, machine=MACHINES[cells["hardware"]], stack="fsdp", seconds=float(cells["step_time_s"]), network=1600,
                   rounding=rounding(cells["tokens_per_s_per_gpu"]),
                   extra=(f"--zero={cells['sharding'][-1]}", *(FULL if cells["full_recompute"] == "True" else ())))
 
@@ -36,7 +36,7 @@ def fms():
         instances = (f"--num-distributed-optimizer-instances={devices // 8}",) if cells["sharding"] == "hsdp" else ()
         yield run(table="fms_fsdp", line=line, model=model, bound=() if cells["recompute"] == "none" else ("recomputation",),
                   config=config, layers=config["num_hidden_layers"], axes={"dp": devices}, mbs=mbs, batch=mbs * devices,
-                  sequence=sequence, machine="a100", stack="fsdp", network=400e9 / 8 / 8, extra=("--zero=3", *instances),
+                  sequence=sequence, machine="a100", stack="fsdp", network=int(cells["network"].split()[0]), extra=("--zero=3", *instances),
                   **by_rate(cells, sequence, devices, mbs * devices))
 
 

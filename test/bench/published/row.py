@@ -2,6 +2,7 @@
 import csv
 import dataclasses
 import json
+import math
 import pathlib
 
 TABLES = pathlib.Path(__file__).resolve().parents[2] / "tables"
@@ -44,10 +45,10 @@ def selective(*modules):
     return "--recompute-granularity=selective", "--recompute-modules", *modules
 
 
-def with_network(machine, bandwidth):
-    """The text of a machine file, with so many bytes/s of a device over its outermost links."""
+def with_network(machine, network):
+    """The text of a machine file whose nodes of 8 have a network of so many Gb/s."""
     machine = json.loads(machine)
-    machine["links"][-1]["bandwidth"] = bandwidth
+    machine["links"][-1]["bandwidth"] = network * 1e9 / 8 / 8
     return json.dumps(machine)
 
 
@@ -64,7 +65,7 @@ class Row:
     flags: tuple = ()
     machine: str = ""
     stack: str = ""
-    network: float = 0  # bytes/s of a device between nodes, where it is not the machine file's
+    network: int = 0  # Gb/s of a node of 8, where the source says that it is not the machine file's
     devices: int = 0
     batch: int = 0
     sequence: int = 0
@@ -78,7 +79,7 @@ class Row:
 
     @property
     def device_kind(self):
-        return f"{self.machine} at {self.network / 1e9:g} GB/s" if self.network else self.machine
+        return f"{self.machine} at {self.network} Gb/s a node" if self.network else self.machine
 
     @property
     def layout(self):
@@ -107,7 +108,7 @@ def rounding(text):
     return 0.5 * 10 ** -len(digits) / float(text) if float(text) else 0
 
 
-def axes_flags(axes, microbatches, schedule=""):
+def axes_flags(axes, schedule):
     """Flags of a mesh {tp: .., vpp: ..}. Several chunks a stage need a schedule of their own."""
     axes = {axis: extent for axis, extent in axes.items() if extent and (extent > 1 or axis == "etp")}
     if axes.get("pp", 1) == 1:
@@ -123,10 +124,9 @@ def stack_flags(stack, extra):
     return [flag for flag in STACKS[stack] if flag.removeprefix("--").removeprefix("no-").split("=")[0] not in given]
 
 
-def run(*, axes, mbs, batch, sequence, machine, stack, schedule="", extra=(), devices=None, **fields):
+def run(*, axes, mbs, batch, sequence, machine, stack, schedule="", extra=(), **fields):
     """A row that can be predicted."""
-    flags = (*axes_flags(axes, batch, schedule), f"--mbs={mbs}", f"--gbs={batch}", f"--seq={sequence}", "--dtype=bf16",
+    flags = (*axes_flags(axes, schedule), f"--mbs={mbs}", f"--gbs={batch}", f"--seq={sequence}", "--dtype=bf16",
              f"--target={TARGETS[machine]}", *stack_flags(stack, extra), *extra)
-    if not devices:
-        devices = axes.get("tp", 1) * axes.get("cp", 1) * axes.get("pp", 1) * axes.get("dp", 1)
+    devices = math.prod(axes.get(axis) or 1 for axis in ("tp", "cp", "pp", "dp"))
     return Row(flags=flags, batch=batch, sequence=sequence, machine=machine, stack=stack, devices=devices, **fields)
