@@ -81,6 +81,8 @@ struct ChunkCost { // seconds of one microbatch; backward = input + weight unles
 };
 // Whether the task makes the gradient of the chunk's input, which the chunk before it takes.
 constexpr bool makesGradient(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::input; }
+// Whether the task has collectives over all stages.
+constexpr bool meetsAllStages(TaskKind kind) { return kind == TaskKind::reduce || kind == TaskKind::update; }
 char letterOf(TaskKind kind); // in texts and pictures: F B I W, of the step Z G R U
 // The field of a task of chunks; null of one of the step.
 double ChunkCost::*costOf(TaskKind kind);

@@ -75,11 +75,13 @@ private:
   }
 
   int64_t chunkOf(const Step &step) {
-    const auto [known, isNew] = chunks_.try_emplace({step.task.kind, step.task.chunk}, int64_t(stage_.chunks.size()));
+    const auto [known, isNew] =
+        chunks_.try_emplace({step.task.kind, step.task.chunk, step.task.first}, int64_t(stage_.chunks.size()));
     if (!isNew)
       return known->second;
     plan::Chunk &chunk = stage_.chunks.emplace_back();
     chunk.task = step.task.kind;
+    chunk.first = step.task.first;
     chunk.virtualStage = std::max<int64_t>(step.task.chunk, 0);
     const plan::Call results{.program = step.task.kind == TaskKind::begin ? kBegin : kReduce,
                              .segments = {{-1, stage_.resultsOffset}}};
@@ -131,7 +133,7 @@ private:
   plan::Plan &plan_;
   const PeriodicStage &from_;
   plan::StagePlan stage_;
-  std::map<std::pair<TaskKind, int64_t>, int64_t> chunks_;
+  std::map<std::tuple<TaskKind, int64_t, bool>, int64_t> chunks_;
   std::optional<TaskKind> completing_;                   // the task that runs in parts
   std::map<std::pair<int64_t, int64_t>, int64_t> cells_; // offset by chunk and part
 };

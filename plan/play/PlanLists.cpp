@@ -1,0 +1,93 @@
+// See PlanLists.h.
+#include "plan/play/PlanLists.h"
+
+#include <numeric>
+
+namespace mgc::schedule {
+
+using plan::Plan;
+using plan::ScheduleStep;
+using plan::StagePlan;
+
+namespace {
+
+class PlanLister {
+public:
+  PlanLister(const StagePlan &stage, int64_t number, const PlayCosts &costs)
+      : stage_(stage), number_(number), costs_(costs) {}
+
+  PlayList list() {
+    for (const ScheduleStep &step : stage_.schedule)
+      if (step.kind == ScheduleStep::Kind::run && step.callCount >= 0)
+        ++parts_[{step.chunk, step.microbatch}];
+    std::map<Key, int64_t> part;
+    PlayList out{{}, stage_.repeats};
+    for (size_t i = 0; i < stage_.schedule.size(); ++i) {
+      out.steps.push_back(listed(i));
+      if (const ScheduleStep &step = stage_.schedule[i]; step.kind == ScheduleStep::Kind::run && step.callCount >= 0)
+        out.steps.back().task.part = part[{step.chunk, step.microbatch}]++;
+    }
+    return out;
+  }
+
+private:
+  using Key = std::pair<int64_t, int64_t>; // chunk, microbatch
+
+  PlayStep listed(size_t index) const {
+    const ScheduleStep &step = stage_.schedule[index];
+    PlayStep out{Step::Kind(step.kind)};
+    out.microbatchStride = step.microbatchStride;
+    out.waits = step.waits;
+    if (step.kind != ScheduleStep::Kind::run) {
+      const plan::Ring &ring = stage_.rings[step.ring];
+      out.peer = ring.peer;
+      out.seconds = costs_.messageLatency + costs_.secondsPerByte * double(ring.bytes);
+      return out;
+    }
+    out.task = taskOf(stage_.chunks[step.chunk], step.microbatch);
+    out.task.paired = step.paired;
+    out.seconds = secondsOf(step) * pairFactor(index);
+    if (meetsAllStages(out.task.kind))
+      out.meetings = {0};
+    return out;
+  }
+
+  double secondsOf(const ScheduleStep &step) const {
+    const double whole = costs_.chunks[number_][step.chunk];
+    return step.callCount < 0 ? whole : whole / double(parts_.at({step.chunk, step.microbatch}));
+  }
+
+  // By how much shorter or longer the runs of a pair are together than one after the other: a factor; 1 of a run that has no pair.
+  double pairFactor(size_t index) const {
+    const std::vector<ScheduleStep> &steps = stage_.schedule;
+    const size_t second = steps[index].paired ? index : index + 1;
+    if (second == steps.size() || !steps[second].paired)
+      return 1;
+    const int64_t a = steps[second - 1].chunk, b = steps[second].chunk;
+    const auto known = costs_.pairs.find({number_, a, b});
+    const double alone = costs_.chunks[number_][a] + costs_.chunks[number_][b];
+    return known == costs_.pairs.end() || alone <= 0 ? 1 : known->second / alone;
+  }
+
+  const StagePlan &stage_;
+  const int64_t number_;
+  const PlayCosts &costs_;
+  std::map<Key, int64_t> parts_; // parts of chunks that run in parts
+};
+
+} // namespace
+
+ScheduledTask taskOf(const plan::Chunk &chunk, int64_t microbatch) {
+  return {chunk.task, isPerVirtualStage(chunk.task) ? chunk.virtualStage : -1, microbatch, -1, false, chunk.first};
+}
+
+PlayLists listsOf(const Plan &plan, const PlayCosts &costs) {
+  PlayLists lists;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    lists.stages.push_back(PlanLister(plan.stages[stage], int64_t(stage), costs).list());
+  lists.groups.emplace_back(plan.stages.size());
+  std::iota(lists.groups[0].begin(), lists.groups[0].end(), 0);
+  return lists;
+}
+
+} // namespace mgc::schedule
