@@ -68,6 +68,8 @@ struct ScheduleStep {
   bool paired = false;
   // k: the step starts after the step k places before it, counted with repeats unrolled.
   std::vector<int64_t> waits;
+  // run: one past the last call that it runs of a chunk with so many calls.
+  int64_t endCall(int64_t calls) const { return callCount < 0 ? calls : firstCall + callCount; }
   bool operator==(const ScheduleStep &) const = default;
 };
 template <>

@@ -10,7 +10,8 @@
 #include "compiler/schedule/AutoSchedule.h"
 
 #include "compiler/schedule/Pattern.h"
-#include "plan/play/Timing.h"
+#include "plan/play/Player.h"
+#include "plan/play/SolutionLists.h"
 
 #include <algorithm>
 #include <cmath>
@@ -190,14 +191,14 @@ void improve(const Shape &shape, const TaskTimes &times, int64_t cap, std::vecto
 // --- The choice ---
 
 // How long the solution of the orders takes.
-double simulated(const Problem &problem, const TaskTimes &times, const std::vector<Order> &orders) {
+double played(const Problem &problem, const TaskTimes &times, const std::vector<Order> &orders) {
   Problem own = problem;
   own.orders = orders;
   Costs costs;
   costs.chunks = times.chunks;
   costs.messageLatency = times.message;
   const Result<Solution> solution = generate(own);
-  return solution.isOk() ? simulate(*solution, costs).makespan : INFINITY;
+  return solution.isOk() ? play(listsOf(*solution, costs)).makespan : INFINITY;
 }
 
 std::vector<Order> fastest(const Problem &problem, const TaskTimes &times, std::vector<TimedOrders> found) {
@@ -209,7 +210,7 @@ std::vector<Order> fastest(const Problem &problem, const TaskTimes &times, std::
   size_t best = 0;
   double least = INFINITY;
   for (size_t i = 0; i < std::min(found.size(), most) && found[i].makespan * same < least; ++i)
-    if (const double makespan = simulated(problem, times, found[i].orders); makespan * same < least)
+    if (const double makespan = played(problem, times, found[i].orders); makespan * same < least)
       best = i, least = makespan;
   return std::move(found[best].orders);
 }

@@ -17,7 +17,7 @@ struct TimedOrders {
   std::vector<std::vector<double>> ends = {}; // by stage, then by task; empty where not requested
 };
 
-// As simulate() times the solution of these orders, but for waits on memory: a message starts when it is made and its receive
+// As play() times the solution of these orders, but for waits on memory: a message starts when it is made and its receive
 // is posted, one run ahead of its consumer and not after those sent later. The orders must be complete:
 // timeOrders(shape, orders).complete.
 TimedOrders timed(const Shape &shape, const TaskTimes &times, std::vector<Order> orders);

@@ -126,11 +126,11 @@ private:
 } // namespace
 
 std::vector<MemoryCurve> memoryOverTime(const StagePlan &stage, const std::vector<plan::Program> &programs,
-                                        const schedule::StageTiming &timing) {
+                                        const schedule::StepTimes &times) {
   MemoryPlayer player(stage, programs);
   const std::vector<ExpandedStep> steps = plan::expandedSchedule(stage);
   for (size_t i = 0; i < steps.size(); ++i)
-    player.play(steps[i], {timing.start[i], timing.end[i]}, timing.done[i]);
+    player.play(steps[i], {times.start[i], times.end[i]}, times.done[i]);
   return player.take();
 }
 

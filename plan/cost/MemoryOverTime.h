@@ -8,7 +8,7 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "plan/play/Timing.h"
+#include "plan/play/Player.h"
 
 namespace mgc::cost {
 
@@ -21,8 +21,8 @@ struct MemoryCurve {
   std::vector<MemoryChange> changes; // ascending, the first at 0
 };
 
-// One curve for each kind, in the order of the regions. `timing`: of the stage (StepCost::timing).
+// One curve for each kind, in the order of the regions. `times`: those of the stage's steps.
 std::vector<MemoryCurve> memoryOverTime(const plan::StagePlan &stage, const std::vector<plan::Program> &programs,
-                                        const schedule::StageTiming &timing);
+                                        const schedule::StepTimes &times);
 
 } // namespace mgc::cost

@@ -8,7 +8,7 @@
 #include "plan/cost/ParameterBindings.h"
 #include "plan/cost/PlanWalk.h"
 #include "plan/mesh/Mesh.h"
-#include "plan/play/Timing.h"
+#include "plan/play/Picture.h"
 
 #include <algorithm>
 #include <map>
@@ -101,9 +101,11 @@ WorkTotals totalsOfStep(const StagePlan &stage, const std::vector<WorkTotals> &c
   for (size_t i = 0; i < chunks.size(); ++i)
     if (runs[i] > 0)
       totals.add(chunks[i], runs[i]);
-  forEachStep(stage, [&](const ExpandedStep &step) {
-    if (step.kind == ExpandedStep::Kind::send)
-      totals.add({"send", fmt::format("stage {}", step.peer), 2, 1, double(step.bytes)}, 1);
+  forEachStep(stage, [&](const ScheduleStep &step, int64_t count) {
+    if (step.kind != ScheduleStep::Kind::send)
+      return;
+    const Ring &ring = stage.rings[step.ring];
+    totals.add({"send", fmt::format("stage {}", ring.peer), 2, 1, double(ring.bytes)}, count);
   });
   return totals;
 }
@@ -264,6 +266,6 @@ PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
     facts.stages.back().roomBeyondMean = rooms[stage];
     facts.flops += facts.stages.back().flops * double(ranksPerStage);
   }
-  facts.picture = schedule::draw(solutionOf(plan), {}, columns);
+  facts.picture = schedule::draw(plan, columns);
   return facts;
 }

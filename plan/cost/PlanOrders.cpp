@@ -1,7 +1,8 @@
 // See PlanOrders.h.
 #include "plan/cost/PlanOrders.h"
 
-#include "plan/cost/PlanWalk.h"
+#include "plan/Expand.h"
+#include "plan/play/PlanLists.h"
 
 #include <algorithm>
 
@@ -31,10 +32,12 @@ std::vector<schedule::Order> ordersOf(const plan::Plan &plan) {
   std::vector<schedule::Order> orders;
   for (const plan::StagePlan &stage : plan.stages) {
     schedule::Order &order = orders.emplace_back();
-    forEachStep(stage, [&](const plan::ExpandedStep &step) {
+    plan::forEachRun(stage.schedule.size(), stage.repeats, [&](int64_t item, int64_t iteration) {
+      const ScheduleStep &step = stage.schedule[item];
       if (step.kind != ScheduleStep::Kind::run || step.microbatch < 0)
         return;
-      schedule::ScheduledTask task = taskOf(stage.chunks[step.chunk], step.microbatch);
+      schedule::ScheduledTask task =
+          schedule::taskOf(stage.chunks[step.chunk], step.microbatch + iteration * step.microbatchStride);
       task.paired = step.paired;
       task.first = false;
       if (order.empty() || order.back() != task)

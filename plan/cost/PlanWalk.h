@@ -2,7 +2,6 @@
 #pragma once
 
 #include "plan/Expand.h"
-#include "plan/play/Solution.h"
 
 namespace mgc::cost {
 
@@ -19,21 +18,27 @@ template <typename Visit> void forEachInstruction(const plan::Program &program, 
                    [&](int64_t number, int64_t) { visit(program.instructions[number]); });
 }
 
-// Calls visit(call, runs) for each call of the list once. Its instance and what it binds are those of its first run; the others
-// are strides away (plan::inIteration).
-template <typename Visit> void forEachCall(const plan::Chunk &chunk, Visit &&visit) {
-  auto repeat = chunk.repeats.begin();
-  for (int64_t number = 0; number < std::ssize(chunk.calls); ++number) {
-    while (repeat != chunk.repeats.end() && number >= repeat->end)
+// Calls visit(item, runs) for each item of the list once.
+template <typename Item, typename Visit>
+void forEachItem(const std::vector<Item> &items, const std::vector<plan::Repeat> &repeats, Visit &&visit) {
+  auto repeat = repeats.begin();
+  for (int64_t number = 0; number < std::ssize(items); ++number) {
+    while (repeat != repeats.end() && number >= repeat->end)
       ++repeat;
-    const bool isRepeated = repeat != chunk.repeats.end() && number >= repeat->begin;
-    visit(chunk.calls[number], isRepeated ? repeat->count : int64_t(1));
+    const bool isRepeated = repeat != repeats.end() && number >= repeat->begin;
+    visit(items[number], isRepeated ? repeat->count : int64_t(1));
   }
 }
 
+// Calls visit(call, runs). Its instance and what it binds are those of its first run; the others are strides away
+// (plan::inIteration).
+template <typename Visit> void forEachCall(const plan::Chunk &chunk, Visit &&visit) {
+  forEachItem(chunk.calls, chunk.repeats, std::forward<Visit>(visit));
+}
+
+// Calls visit(step, runs). Its microbatch is that of its first run.
 template <typename Visit> void forEachStep(const plan::StagePlan &stage, Visit &&visit) {
-  for (const plan::ExpandedStep &step : plan::expandedSchedule(stage))
-    visit(step);
+  forEachItem(stage.schedule, stage.repeats, std::forward<Visit>(visit));
 }
 
 // How often a training step runs all of each chunk.
@@ -41,10 +46,5 @@ std::vector<int64_t> runsOfChunks(const plan::StagePlan &stage);
 
 // The parameter's elements in all its instances, without padding.
 int64_t elementsOf(const plan::Parameter &parameter);
-
-schedule::ScheduledTask taskOf(const plan::Chunk &chunk, int64_t microbatch);
-
-// The schedule as its solver has it, without buffers.
-schedule::Solution solutionOf(const plan::Plan &plan);
 
 } // namespace mgc::cost

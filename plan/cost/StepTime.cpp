@@ -3,9 +3,9 @@
 
 #include "plan/cost/HostCopyTime.h"
 #include "plan/cost/ModelFlops.h"
-#include "plan/cost/PlanOrders.h"
 #include "plan/cost/PlanWalk.h"
 #include "plan/cost/UnitTime.h"
+#include "plan/play/Player.h"
 
 #include <algorithm>
 #include <map>
@@ -52,26 +52,21 @@ ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
   return times;
 }
 
-// Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest.
-void setCost(schedule::Costs &costs, int64_t globalChunk, const schedule::ScheduledTask &task, double seconds) {
-  if (double schedule::ChunkCost::*field = schedule::costOf(task.kind)) {
-    (task.first ? costs.firsts[{task.kind, globalChunk}] : costs.chunks[globalChunk].*field) = seconds;
-  } else {
-    double &slowest = costs.*schedule::stepCostOf(task.kind);
-    slowest = std::max(slowest, seconds);
-  }
-}
-
-schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTimes &times) {
-  const schedule::Shape shape = shapeOf(plan);
-  schedule::Costs costs;
-  costs.chunks.assign(shape.chunks(), {0, 0, 0, 0, 0});
+schedule::PlayCosts costsOf(const Cluster &cluster, const Plan &plan, const ChunkTimes &times) {
+  schedule::PlayCosts costs;
+  std::map<Task, double> slowest; // seconds of tasks of all stages
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
-    for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i) {
-      const schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[i], 0);
-      const int64_t chunk = task.chunk < 0 ? -1 : shape.globalChunk(int64_t(stage), task.chunk);
-      setCost(costs, chunk, task, times[stage][i].all.seconds());
+    for (size_t i = 0; i < times[stage].size(); ++i)
+      if (double &most = slowest[plan.stages[stage].chunks[i].task];
+          !isPerVirtualStage(plan.stages[stage].chunks[i].task))
+        most = std::max(most, times[stage][i].all.seconds());
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    costs.chunks.emplace_back();
+    for (size_t i = 0; i < times[stage].size(); ++i) {
+      const Task task = plan.stages[stage].chunks[i].task;
+      costs.chunks.back().push_back(isPerVirtualStage(task) ? times[stage][i].all.seconds() : slowest[task]);
     }
+  }
   const MessageRates messages = messageRates(cluster);
   costs.messageLatency = messages.latency;
   costs.secondsPerByte = messages.secondsPerByte;
@@ -91,28 +86,23 @@ ChunkPairs pairsOf(const Cluster &cluster, const Plan &plan, size_t stage, const
   const std::vector<Chunk> &chunks = plan.stages[stage].chunks;
   ChunkPairs pairs;
   int64_t before = -1;
-  forEachStep(plan.stages[stage], [&](const plan::ExpandedStep &step) {
+  forEachStep(plan.stages[stage], [&](const plan::ScheduleStep &step, int64_t runs) {
     if (step.paired) {
       const auto [pair, isNew] = pairs.try_emplace({before, step.chunk});
       if (isNew) {
         pair->second.time = secondsOfPair(cluster, plan, chunks[before], chunks[step.chunk]);
         (pair->second.alone += times[stage][before].all) += times[stage][step.chunk].all;
       }
-      ++pair->second.runs;
+      pair->second.runs += double(runs);
     }
     before = step.chunk;
   });
   return pairs;
 }
 
-void addPairs(schedule::Costs &costs, const Plan &plan, size_t stage, const ChunkPairs &pairs) {
-  const schedule::Shape shape = shapeOf(plan);
-  const auto taskAt = [&](int64_t chunk) {
-    const schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[chunk], 0);
-    return std::pair(task.kind, shape.globalChunk(int64_t(stage), task.chunk));
-  };
+void addPairs(schedule::PlayCosts &costs, size_t stage, const ChunkPairs &pairs) {
   for (const auto &[chunks, pair] : pairs)
-    costs.pairs[{taskAt(chunks.first), taskAt(chunks.second)}] = pair.time.seconds();
+    costs.pairs[{int64_t(stage), chunks.first, chunks.second}] = pair.time.seconds();
 }
 
 // --- The work of a stage in a step -----------------------------------------------------------------------------
@@ -198,24 +188,31 @@ void addRepeats(const Cluster &cluster, const Plan &plan, std::vector<ProgramTim
   }
 }
 
-bool hasGradients(const schedule::Costs &costs) {
-  return std::ranges::any_of(costs.chunks, [](const schedule::ChunkCost &chunk) { return chunk.gradients > 0; });
+double makespanOf(const Plan &plan, const schedule::PlayCosts &costs) { return play(listsOf(plan, costs)).makespan; }
+
+// Clears the seconds of the gradients' stream; whether there were any.
+bool clearGradients(const Plan &plan, schedule::PlayCosts &costs) {
+  double cleared = 0;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i)
+      if (plan.stages[stage].chunks[i].task == Task::gradients)
+        cleared += std::exchange(costs.chunks[stage][i], 0);
+  return cleared > 0;
 }
 
 // The schedule is played again without messages, then without the gradients' stream too: each costs the seconds by which
 // the step gets shorter.
-void addWaits(StepCost &cost, const schedule::Solution &solution, schedule::Costs costs, double busy) {
+void addWaits(StepCost &cost, const Plan &plan, double busy) {
+  schedule::PlayCosts costs = cost.costs;
   double left = cost.seconds;
-  if (solution.stages.size() > 1) {
+  if (plan.stages.size() > 1) {
     costs.messageLatency = costs.secondsPerByte = 0;
-    const double without = simulate(solution, costs).makespan;
+    const double without = makespanOf(plan, costs);
     cost.parts.messages = left - without;
     left = without;
   }
-  if (hasGradients(costs)) {
-    for (schedule::ChunkCost &chunk : costs.chunks)
-      chunk.gradients = 0;
-    const double without = simulate(solution, costs).makespan;
+  if (clearGradients(plan, costs)) {
+    const double without = makespanOf(plan, costs);
     cost.parts.gradients += left - without;
     // The mean over the stages less what the slowest exposes, which may have more than the mean.
     cost.hiddenGradients = std::max(0.0, cost.hiddenGradients - (left - without));
@@ -253,24 +250,22 @@ std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const Plan &p
   return times;
 }
 
-schedule::Costs costsOf(const Cluster &cluster, const Plan &plan) {
+schedule::PlayCosts costsOf(const Cluster &cluster, const Plan &plan) {
   return costsOf(cluster, plan, chunkTimes(cluster, plan));
 }
 
 StepCost predict(const Plan &plan, const Machine &machine, const SoftwareStack &stack) {
   const Cluster cluster{machine, plan.mesh, plan.target, stack};
   const ChunkTimes times = chunkTimes(cluster, plan);
-  const schedule::Solution solution = solutionOf(plan);
-  schedule::Costs costs = costsOf(cluster, plan, times);
+  StepCost cost{stack.name};
+  cost.costs = costsOf(cluster, plan, times);
   std::vector<ChunkPairs> pairs;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     pairs.push_back(pairsOf(cluster, plan, stage, times));
-    addPairs(costs, plan, stage, pairs.back());
+    addPairs(cost.costs, stage, pairs.back());
   }
   const auto stages = double(plan.stages.size());
-  StepCost cost{stack.name};
-  cost.timing = simulate(solution, costs);
-  cost.seconds = cost.timing.makespan;
+  cost.seconds = makespanOf(plan, cost.costs);
   double busy = 0;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);
@@ -279,7 +274,7 @@ StepCost predict(const Plan &plan, const Machine &machine, const SoftwareStack &
     cost.stages.push_back({work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});
     busy += work.busy() / stages;
   }
-  addWaits(cost, solution, costs, busy);
+  addWaits(cost, plan, busy);
   addUtilisation(cost, plan, machine);
   return cost;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/cost/ProgramTime.h"
-#include "plan/play/Timing.h"
+#include "plan/play/PlanLists.h"
 
 namespace mgc::cost {
 
@@ -33,7 +33,7 @@ struct StepCost {
   double hiddenLayers = 0, hiddenExchanges = 0, hiddenGradients = 0;
   double hiddenHostCopies = 0; // behind each other and the update
   std::vector<StageTime> stages;
-  schedule::Timing timing;    // times of each step of the stages' lists, as plan::expandedSchedule has them
+  schedule::PlayCosts costs;  // the seconds that the schedule was played with
   double tokensPerSecond = 0; // per device, in tokens of the sequences that have labels
   double modelFlops = 0;      // all devices' in a step: ModelFlops.h
   double hardwareFlops = 0;   // the same as the plan runs them: matrix products and attention
@@ -45,9 +45,9 @@ struct StepCost {
 // Seconds of each program of the plan, once.
 std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const plan::Plan &plan);
 
-// Seconds of the tasks of all chunks and of messages, for schedule::simulate. A schedule is not needed: the steps of
-// the plan's stages are not read.
-schedule::Costs costsOf(const Cluster &cluster, const plan::Plan &plan);
+// Seconds of all chunks and of messages, but not of pairs of runs. Tasks of all stages take as long as on the slowest. A schedule
+// is not needed: the steps of the plan's stages are not read.
+schedule::PlayCosts costsOf(const Cluster &cluster, const plan::Plan &plan);
 
 // As the stack computes it: Stack.h.
 StepCost predict(const plan::Plan &plan, const Machine &machine, const SoftwareStack &stack = ownStack());

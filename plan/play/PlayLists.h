@@ -35,4 +35,7 @@ struct PlayLists {
   std::vector<std::vector<int64_t>> groups;
 };
 
+// The list, cut in its repeats and the parts between them.
+std::vector<plan::Repeat> partsOf(const PlayList &list);
+
 } // namespace mgc::schedule

@@ -10,32 +10,15 @@ namespace mgc::schedule {
 
 namespace {
 
-// The list, cut in its repeats and the parts between them.
-std::vector<ListPart> partsOf(const PlayList &list) {
-  std::vector<ListPart> parts;
-  int64_t item = 0;
-  const auto addUpTo = [&](int64_t end) {
-    if (item < end)
-      parts.push_back({{item, end, 1}});
-  };
-  for (const plan::Repeat &repeat : list.repeats) {
-    addUpTo(repeat.begin);
-    parts.push_back({repeat});
-    item = repeat.end;
-  }
-  addUpTo(std::ssize(list.steps));
-  return parts;
-}
-
 // Seconds as whole multiples of a power of two.
 class TickClock {
 public:
   explicit TickClock(const PlayLists &lists) {
     double all = 0;
     for (const PlayList &list : lists.stages)
-      for (const ListPart &part : partsOf(list))
-        for (int64_t item = part.steps.begin; item < part.steps.end; ++item)
-          all += list.steps[item].seconds * double(part.steps.count);
+      for (const plan::Repeat &part : partsOf(list))
+        for (int64_t item = part.begin; item < part.end; ++item)
+          all += list.steps[item].seconds * double(part.count);
     if (all > 0 && std::isfinite(all))
       exponent_ = 61 - std::ilogb(all) - 1;
   }
@@ -112,9 +95,8 @@ private:
       item.lane = lanes.try_emplace({step.peer, step.kind}, lanes.size()).first->second;
     }
     stage.starts.resize(lanes.size());
-    stage.parts = partsOf(list);
-    for (ListPart &part : stage.parts)
-      describe(part, list, items_[s]);
+    for (const plan::Repeat &part : partsOf(list))
+      describe(stage.parts.emplace_back(ListPart{part}), list, items_[s]);
     if (!stage.isDone())
       stage.item = stage.parts.front().steps.begin;
   }

@@ -49,15 +49,17 @@ private:
     return true;
   }
 
-  bool agree(const Snapshot &before, const MessageChannel &from, const Snapshot &now, const MessageChannel &to) {
+  bool agree(const Snapshot &before, const ChannelSnapshot &from, const Snapshot &now, const ChannelSnapshot &to) {
     if (from.posts == to.posts)
       return true;
-    if (from.open.size() != to.open.size() || (!to.open.empty() && from.areSends != to.areSends))
+    if (from.openCount != to.openCount || (to.openCount > 0 && from.poster != to.poster))
       return false;
-    const int64_t poster = to.poster(), by = now.stages[poster].issued - before.stages[poster].issued;
-    for (size_t i = 0; i < to.open.size(); ++i)
-      if (to.open[i].step - from.open[i].step != by || !isLater(from.open[i].start, to.open[i].start))
+    const int64_t by = now.stages[to.poster].issued - before.stages[to.poster].issued;
+    for (size_t i = 0; i < to.openCount; ++i) {
+      const Posted &a = before.open[from.open + i], &b = now.open[to.open + i];
+      if (b.step - a.step != by || !isLater(a.start, b.start))
         return false;
+    }
     return true;
   }
 
@@ -103,9 +105,13 @@ SteadyRounds::StageSnapshot SteadyRounds::snapshotOf(const StageState &stage) {
 }
 
 SteadyRounds::Snapshot SteadyRounds::snapshotOf(const PlayState &state) {
-  Snapshot out{{}, state.channels, state.groups, state.roundEnd};
+  Snapshot out{.groups = state.groups, .roundEnd = state.roundEnd};
   for (const StageState &stage : state.stages)
     out.stages.push_back(snapshotOf(stage));
+  for (const MessageChannel &channel : state.channels) {
+    out.channels.push_back({channel.posts, channel.poster(), out.open.size(), channel.open.size()});
+    out.open.insert(out.open.end(), channel.open.begin(), channel.open.end());
+  }
   return out;
 }
 
@@ -216,7 +222,7 @@ void SteadyRounds::passOver(PlayState &state) {
   for (const StageState &stage : state.stages)
     parts += stage.part;
   if (parts != std::exchange(parts_, parts))
-    seen_.clear();
+    return seen_.clear();
   if (seen_.size() == kMostSnapshots)
     return;
   seen_.push_back(snapshotOf(state));

@@ -24,9 +24,14 @@ private:
     std::vector<Ticks> times;     // all that steps of the part read or write
     std::vector<int64_t> pending; // IssuedStep::pending, of the part's window
   };
+  struct ChannelSnapshot {
+    int64_t posts = 0, poster = 0;  // poster: the stage of open ends
+    size_t open = 0, openCount = 0; // in Snapshot::open
+  };
   struct Snapshot {
     std::vector<StageSnapshot> stages;
-    std::vector<MessageChannel> channels;
+    std::vector<ChannelSnapshot> channels;
+    std::vector<Posted> open; // open ends of all channels
     std::vector<MeetingGroup> groups;
     Ticks roundEnd = 0;
   };
@@ -37,7 +42,7 @@ private:
   static Snapshot snapshotOf(const PlayState &state);
   static bool skip(PlayState &state, const Snapshot &from, const Snapshot &to, Ticks period, Ticks periodEnd);
 
-  std::vector<Snapshot> seen_; // since a stage came to its part
+  std::vector<Snapshot> seen_; // since the last stage came to its part
   size_t parts_ = 0;           // sum over the stages
 };
 

@@ -6,9 +6,9 @@
 #include "compiler/assemble/Assemble.h"
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
-#include "plan/cost/PlanWalk.h"
 #include "plan/cost/StepTime.h"
 #include "plan/json/PlanJson.h"
+#include "plan/play/Player.h"
 
 #include <algorithm>
 #include <chrono>
@@ -87,8 +87,7 @@ int main(int argc, char **argv) {
   const cost::Cluster cluster{*machine, plan->mesh, plan->target};
   time("predict", [&] { cost::predict(*plan, *machine); });
   time("  costsOf", [&] { cost::costsOf(cluster, *plan); });
-  const schedule::Costs costs = cost::costsOf(cluster, *plan);
-  const schedule::Solution solution = cost::solutionOf(*plan);
-  time("  solutionOf", [&] { cost::solutionOf(*plan); });
-  time("  simulate, once", [&] { schedule::simulate(solution, costs); });
+  const schedule::PlayCosts costs = cost::costsOf(cluster, *plan);
+  time("  play, once", [&] { schedule::play(schedule::listsOf(*plan, costs)); });
+  time("  each step, once", [&] { schedule::timesOfSteps(schedule::listsOf(*plan, costs)); }, 5);
 }

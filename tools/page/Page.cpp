@@ -34,9 +34,9 @@ Json ranksByStage(const plan::Mesh &mesh) {
   return stages;
 }
 
-Json memoryOf(const plan::StagePlan &stage, const plan::Plan &plan, const schedule::StageTiming &timing) {
+Json memoryOf(const plan::StagePlan &stage, const plan::Plan &plan, const schedule::StepTimes &times) {
   Json kinds = Json::array();
-  for (const MemoryCurve &curve : memoryOverTime(stage, plan.programs, timing)) {
+  for (const MemoryCurve &curve : memoryOverTime(stage, plan.programs, times)) {
     Json changes = Json::array();
     for (const MemoryChange &change : curve.changes)
       changes.push_back({tools::nanoseconds(change.seconds), change.bytes});
@@ -69,12 +69,13 @@ Status mgc::tools::verifyPage(const std::string &path, const std::string &folder
 
 Json mgc::tools::pageData(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine,
                           const StepCost &step) {
+  const std::vector<schedule::StepTimes> times = schedule::timesOfSteps(listsOf(plan, step.costs));
   Json memory = Json::array();
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
-    memory.push_back(memoryOf(plan.stages[stage], plan, step.timing.stages[stage]));
+    memory.push_back(memoryOf(plan.stages[stage], plan, times[stage]));
   return {{"facts", factsJson(plan, facts, machine, step)},
           {"ranks", ranksByStage(plan.mesh)},
-          {"pipeline", pipelineJson(plan, machine, step)},
+          {"pipeline", pipelineJson(plan, machine, times)},
           {"memory", std::move(memory)}};
 }
 

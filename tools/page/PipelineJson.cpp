@@ -1,6 +1,7 @@
 // See PipelineJson.h.
 #include "tools/page/PipelineJson.h"
 
+#include "plan/Expand.h"
 #include "plan/cost/PlanWalk.h"
 
 using namespace mgc;
@@ -28,20 +29,21 @@ Json jsonOf(const plan::Chunk &chunk) {
   return {{"name", chunk.name()}, {"task", nameOf(chunk.task)}, {"calls", std::move(calls)}};
 }
 
-Json boxesOf(const plan::StagePlan &stage, const schedule::StageTiming &timing) {
+Json boxesOf(const plan::StagePlan &stage, const schedule::StepTimes &times) {
   Json boxes = Json::array();
   size_t index = 0;
-  forEachStep(stage, [&](const plan::ExpandedStep &step) {
+  for (const plan::ExpandedStep &step : plan::expandedSchedule(stage)) {
     if (step.kind == plan::ExpandedStep::Kind::run)
-      boxes.push_back({step.chunk, step.microbatch, nanoseconds(timing.start[index]), nanoseconds(timing.end[index])});
+      boxes.push_back({step.chunk, step.microbatch, nanoseconds(times.start[index]), nanoseconds(times.end[index])});
     ++index;
-  });
+  }
   return boxes;
 }
 
 } // namespace
 
-Json mgc::tools::pipelineJson(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
+Json mgc::tools::pipelineJson(const plan::Plan &plan, const Machine &machine,
+                              const std::vector<schedule::StepTimes> &times) {
   const Cluster cluster{machine, plan.mesh, plan.target};
   Json programs = Json::array(), stages = Json::array();
   for (const plan::Program &program : plan.programs)
@@ -50,8 +52,7 @@ Json mgc::tools::pipelineJson(const plan::Plan &plan, const Machine &machine, co
     Json chunks = Json::array();
     for (const plan::Chunk &chunk : plan.stages[stage].chunks)
       chunks.push_back(jsonOf(chunk));
-    stages.push_back(
-        {{"chunks", std::move(chunks)}, {"boxes", boxesOf(plan.stages[stage], step.timing.stages[stage])}});
+    stages.push_back({{"chunks", std::move(chunks)}, {"boxes", boxesOf(plan.stages[stage], times[stage])}});
   }
   return {{"programs", std::move(programs)}, {"stages", std::move(stages)}};
 }

@@ -1,7 +1,8 @@
 // The row auto against the other rows: at the memory of each, it is no slower; and against what others have published.
 #include "compiler/schedule/AutoSchedule.h"
 #include "compiler/schedule/OrderTiming.h"
-#include "plan/play/Timing.h"
+#include "plan/play/Player.h"
+#include "plan/play/SolutionLists.h"
 #include "test/compiler/schedule/Sweep.h"
 
 #include <cmath>
@@ -41,7 +42,7 @@ double makespanOf(const Problem &problem) {
   costs.messageLatency = problem.messageSeconds;
   Result<Solution> solution = generate(problem);
   EXPECT_TRUE(solution.isOk()) << solution.status().message();
-  return solution.isOk() ? simulate(*solution, costs).makespan : 0;
+  return solution.isOk() ? play(listsOf(*solution, costs)).makespan : 0;
 }
 
 constexpr Workload kWorkloads[] = {{}, {1000, 1050, 800, 60}, {10, 12, 9, 0, true}, {10, 12, 9, 2, true}};

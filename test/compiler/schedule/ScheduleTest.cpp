@@ -1,7 +1,8 @@
 // Every schedule over many shapes proved, and the memory each one promises.
 #include "compiler/assemble/memory/MemorySolver.h"
 #include "compiler/schedule/CheckOrders.h"
-#include "plan/play/Timing.h"
+#include "plan/play/Player.h"
+#include "plan/play/SolutionLists.h"
 #include "test/compiler/schedule/Sweep.h"
 
 #include <algorithm>
@@ -96,7 +97,7 @@ TEST(Schedule, GradientsAreCompletedBesideTheBackward) {
   problem.parts = {{4}};
   Costs costs;
   costs.chunks = {{1, 4, 2, 2, 4}};
-  EXPECT_DOUBLE_EQ(simulate(*generate(problem), costs).makespan, 2 * (1 + 4) + 1);
+  EXPECT_DOUBLE_EQ(play(listsOf(*generate(problem), costs)).makespan, 2 * (1 + 4) + 1);
 }
 
 // In steady state each forward is paired with a backward of the other chunk, and every stage holds pp + 1 microbatches

@@ -1,5 +1,7 @@
 // The bubble of each schedule against its formula, and the picture.
-#include "plan/play/Timing.h"
+#include "plan/play/Picture.h"
+#include "plan/play/Player.h"
+#include "plan/play/SolutionLists.h"
 
 #include "test/compiler/schedule/Sweep.h"
 
@@ -8,12 +10,24 @@
 namespace mgc::schedule {
 namespace {
 
-Timing timeOf(const std::string &name, Shape shape, ChunkCost cost) {
+Played timeOf(const std::string &name, Shape shape, ChunkCost cost) {
   Problem problem = uniformProblem(name, shape, kSizes);
   Result<Solution> solution = generate(problem);
   Costs costs;
   costs.chunks.assign(shape.chunks(), cost);
-  return simulate(*solution, costs);
+  return play(listsOf(*solution, costs));
+}
+
+// Fraction of makespan x stages.
+double bubbleOf(const Played &played) {
+  double busy = 0;
+  for (double seconds : played.busy)
+    busy += seconds;
+  return 1 - busy / (played.makespan * double(played.busy.size()));
+}
+
+std::string pictureOf(const std::string &name, Shape shape, int64_t columns = 200) {
+  return draw(listsOf(*generate(uniformProblem(name, shape, kSizes))), shape.virtualStages, columns);
 }
 
 TEST(Timing, GpipeAnd1f1bHaveTheKnownBubble) {
@@ -21,8 +35,8 @@ TEST(Timing, GpipeAnd1f1bHaveTheKnownBubble) {
     for (int64_t pp = 1; pp <= 6; ++pp)
       for (int64_t m = 1; m <= 12; ++m)
         for (double backward : {1.0, 2.0}) {
-          Timing timing = timeOf(name, {pp, 1, m}, {1, backward, 0, 0});
-          EXPECT_NEAR(timing.idle, double(pp - 1) / double(m + pp - 1), 1e-9) << name << " " << pp << " " << m;
+          const Played timing = timeOf(name, {pp, 1, m}, {1, backward, 0, 0});
+          EXPECT_NEAR(bubbleOf(timing), double(pp - 1) / double(m + pp - 1), 1e-9) << name << " " << pp << " " << m;
           EXPECT_NEAR(timing.makespan, double(m + pp - 1) * (1 + backward), 1e-9);
         }
 }
@@ -31,7 +45,7 @@ TEST(Timing, InterleavingDividesTheBubble) { // (pp - 1) / v instead of pp - 1 m
   for (int64_t pp = 2; pp <= 5; ++pp)
     for (int64_t v = 2; v <= 3; ++v)
       for (int64_t m = pp; m <= 4 * pp; m += pp) {
-        Timing timing = timeOf("interleaved", {pp, v, m}, {1.0 / double(v), 2.0 / double(v), 0, 0});
+        const Played timing = timeOf("interleaved", {pp, v, m}, {1.0 / double(v), 2.0 / double(v), 0, 0});
         double bubble = double(pp - 1) / double(v);
         EXPECT_NEAR(timing.makespan, 3 * (double(m) + bubble), 1e-9) << pp << " " << v << " " << m;
       }
@@ -79,7 +93,7 @@ TEST(Timing, DualPipeVHidesWhatItsPairsDo) {
         Costs costs;
         for (int64_t chunk = 0; chunk < 2 * pp; ++chunk)
           costs.pairs[{std::pair(TaskKind::forward, chunk), std::pair(TaskKind::backward, 2 * pp - 1 - chunk)}] = pair;
-        EXPECT_NEAR(simulate(*solution, costs).makespan, double(2 * m - pp - 2) * pair + double(8 * pp), 1e-9)
+        EXPECT_NEAR(play(listsOf(*solution, costs)).makespan, double(2 * m - pp - 2) * pair + double(8 * pp), 1e-9)
             << pp << " " << m << " " << pair;
       }
 }
@@ -94,41 +108,43 @@ TEST(Timing, MessagesAndOnceTasksTakeTime) {
   costs.secondsPerByte = 0.001;
   double activation = 0.5 + 0.256, gradient = 0.5 + 0.320;
   // begin, F, activation, F B on stage 1, gradient, B, reduce and update together
-  EXPECT_NEAR(simulate(*solution, costs).makespan, 1 + 1 + activation + 1 + 2 + gradient + 2 + 5 + 7, 1e-9);
+  EXPECT_NEAR(play(listsOf(*solution, costs)).makespan, 1 + 1 + activation + 1 + 2 + gradient + 2 + 5 + 7, 1e-9);
 }
 
 TEST(Timing, UnequalChunksMakeTheSlowestTheClock) {
   Result<Solution> solution = generate(uniformProblem("1f1b", {3, 1, 12}, kSizes));
   Costs costs;
   costs.chunks = {{1, 2, 1, 1}, {2, 4, 2, 2}, {1, 2, 1, 1}};
-  Timing timing = simulate(*solution, costs);
+  const Played timing = play(listsOf(*solution, costs));
   EXPECT_GE(timing.makespan, 12 * 6);
-  EXPECT_LT(timing.stages[1].idle, timing.stages[0].idle);
+  EXPECT_LT(timing.waitingOf(1), timing.waitingOf(0));
 }
 
 TEST(Timing, Picture) {
-  auto picture = [](const char *name, Shape shape) { return draw(*generate(uniformProblem(name, shape, kSizes))); };
-  EXPECT_EQ(picture("gpipe", {2, 1, 4}), "stage 0 |F0 F1 F2 F3          B0 .  B1 .  B2 .  B3 .\n"
-                                         "stage 1 |   F0 F1 F2 F3 B0 .  B1 .  B2 .  B3 .\n");
-  EXPECT_EQ(picture("1f1b", {2, 1, 4}), "stage 0 |F0 F1       B0 .  F2 B1 .  F3 B2 .     B3 .\n"
-                                        "stage 1 |   F0 B0 .  F1 B1 .  F2 B2 .  F3 B3 .\n");
-  EXPECT_EQ(picture("zb-h1", {2, 1, 4}), "stage 0 |F0 F1    I0 W0 F2 I1 W1 F3 I2 W2 I3 W3\n"
-                                         "stage 1 |   F0 I0 F1 I1 W0 F2 I2 W1 F3 I3 W2 W3\n");
-  EXPECT_EQ(picture("interleaved", {2, 2, 2}), "stage 0 |F0a F1a F0b F1b         B0b .       B1b .   B0a .   B1a .\n"
-                                               "stage 1 |    F0a F1a F0b B0b .   F1b B1b .   B0a .   B1a .\n");
+  EXPECT_EQ(pictureOf("gpipe", {2, 1, 4}), "stage 0 |F0 F1 F2 F3          B0 .  B1 .  B2 .  B3 .\n"
+                                           "stage 1 |   F0 F1 F2 F3 B0 .  B1 .  B2 .  B3 .\n");
+  EXPECT_EQ(pictureOf("1f1b", {2, 1, 4}), "stage 0 |F0 F1       B0 .  F2 B1 .  F3 B2 .     B3 .\n"
+                                          "stage 1 |   F0 B0 .  F1 B1 .  F2 B2 .  F3 B3 .\n");
+  EXPECT_EQ(pictureOf("zb-h1", {2, 1, 4}), "stage 0 |F0 F1    I0 W0 F2 I1 W1 F3 I2 W2 I3 W3\n"
+                                           "stage 1 |   F0 I0 F1 I1 W0 F2 I2 W1 F3 I3 W2 W3\n");
+  EXPECT_EQ(pictureOf("interleaved", {2, 2, 2}), "stage 0 |F0a F1a F0b F1b         B0b .       B1b .   B0a .   B1a .\n"
+                                                 "stage 1 |    F0a F1a F0b B0b .   F1b B1b .   B0a .   B1a .\n");
 }
 
 TEST(Timing, PictureOfAV) {
-  auto picture = [](const char *name) { return draw(*generate(uniformProblem(name, {2, 2, 4}, kSizes))); };
-  EXPECT_EQ(picture("zb-v"), "stage 0 |F0a F1a F2a F0b I0b W0b F1b I1b W1b F3a I0a W0a F2b I2b W2b I1a W1a F3b I3b W3b "
-                             "I2a W2a I3a W3a\n"
-                             "stage 1 |    F0a F0b F1a F1b I0b W0b F2a I0a W0a F2b I1b W1b F3a I1a W1a F3b I2b W2b I2a "
-                             "I3b I3a W2a W3b W3a\n");
+  EXPECT_EQ(pictureOf("zb-v", {2, 2, 4}),
+            "stage 0 |F0a F1a F2a F0b I0b W0b F1b I1b W1b F3a I0a W0a F2b I2b W2b I1a W1a F3b I3b W3b "
+            "I2a W2a I3a W3a\n"
+            "stage 1 |    F0a F0b F1a F1b I0b W0b F2a I0a W0a F2b I1b W1b F3a I1a W1a F3b I2b W2b I2a "
+            "I3b I3a W2a W3b W3a\n");
 }
 
 TEST(Timing, PictureIsCut) {
-  std::string text = draw(*generate(uniformProblem("1f1b", {2, 1, 40}, kSizes)), {}, 60);
+  const std::string text = pictureOf("1f1b", {2, 1, 40}, 60), whole = pictureOf("1f1b", {2, 1, 40}, 1000);
   EXPECT_EQ(text.find("...\n"), 57u);
+  EXPECT_EQ(text.substr(0, 57), whole.substr(0, 57));
+  const size_t second = whole.find('\n') + 1;
+  EXPECT_EQ(text.substr(61, 57), whole.substr(second, 57));
 }
 
 } // namespace

@@ -65,11 +65,11 @@ plan::StagePlan makeStage() {
 }
 
 // The message comes from 0.5 to 1 s; each forward takes 1 s from then on, each backward 2 s.
-schedule::StageTiming makeTiming() {
-  schedule::StageTiming timing;
-  timing.start = {0.5, 1, 2, 3, 5};
-  timing.end = timing.done = {1, 2, 3, 5, 7};
-  return timing;
+schedule::StepTimes makeTimes() {
+  schedule::StepTimes times;
+  times.start = {0.5, 1, 2, 3, 5};
+  times.end = times.done = {1, 2, 3, 5, 7};
+  return times;
 }
 
 Changes changesOf(const std::vector<MemoryCurve> &curves, std::string_view kind) {
@@ -82,23 +82,23 @@ Changes changesOf(const std::vector<MemoryCurve> &curves, std::string_view kind)
 }
 
 TEST(MemoryOverTime, ValuesAreHeldFromTheirWriteToTheirLastRead) {
-  EXPECT_EQ(changesOf(memoryOverTime(makeStage(), kPrograms, makeTiming()), "activations"),
+  EXPECT_EQ(changesOf(memoryOverTime(makeStage(), kPrograms, makeTimes()), "activations"),
             (Changes{{0, 0}, {0.5, 50}, {2, 100}, {5, 50}, {7, 0}}));
 }
 // Neighbouring runs of one size are no change.
 TEST(MemoryOverTime, AFrameIsHeldWhileItsChunkRuns) {
-  EXPECT_EQ(changesOf(memoryOverTime(makeStage(), kPrograms, makeTiming()), "frame"),
+  EXPECT_EQ(changesOf(memoryOverTime(makeStage(), kPrograms, makeTimes()), "frame"),
             (Changes{{0, 0}, {1, 24}, {3, 40}, {7, 0}}));
 }
 TEST(MemoryOverTime, OtherRegionsAreHeldThroughout) {
-  const std::vector<MemoryCurve> curves = memoryOverTime(makeStage(), kPrograms, makeTiming());
+  const std::vector<MemoryCurve> curves = memoryOverTime(makeStage(), kPrograms, makeTimes());
   EXPECT_EQ(changesOf(curves, "parameters"), (Changes{{0, 100}}));
   EXPECT_EQ(changesOf(curves, "inputs"), (Changes{{0, 64}}));
 }
 TEST(MemoryOverTime, RegionsOfOneKindAreOneCurve) {
   plan::StagePlan stage = makeStage();
   stage.regions.push_back({"parameters", 512, 28});
-  const std::vector<MemoryCurve> curves = memoryOverTime(stage, kPrograms, makeTiming());
+  const std::vector<MemoryCurve> curves = memoryOverTime(stage, kPrograms, makeTimes());
   EXPECT_EQ(curves.size(), 4u);
   EXPECT_EQ(changesOf(curves, "parameters"), (Changes{{0, 128}}));
 }

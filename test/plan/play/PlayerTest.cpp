@@ -2,9 +2,10 @@
 #include "plan/play/Player.h"
 
 #include "plan/play/PlanLists.h"
-#include "plan/play/Timing.h"
+#include "plan/play/SolutionLists.h"
 #include "test/Samples.h"
 #include "test/compiler/schedule/Sweep.h"
+#include "test/plan/play/Simulation.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -82,12 +83,12 @@ void expectClose(double found, double expected, const std::string &what) {
 
 void expectSame(const PlayCase &one) {
   const std::string what = nameOf(one.problem);
-  const Timing expected = simulate(*generate(one.problem), one.costs);
+  const Simulated expected = simulate(listsOf(*generate(one.problem), one.costs));
   const Played played = play(one.lists());
   ASSERT_TRUE(played.stuck.empty()) << what;
   expectClose(played.makespan, expected.makespan, what);
-  for (size_t stage = 0; stage < expected.stages.size(); ++stage)
-    expectClose(played.busy[stage], expected.stages[stage].busy, what);
+  for (size_t stage = 0; stage < expected.busy.size(); ++stage)
+    expectClose(played.busy[stage], expected.busy[stage], what);
 }
 
 template <typename Visit> void sweepRows(int64_t mostMicrobatches, Visit &&visit) {
@@ -135,14 +136,14 @@ TEST(Player, TimesOfEachStep) {
     for (int64_t m : {1, 3, 30}) {
       const PlayCase one(inParts(uniformProblem(name, {4, std::string_view(name) == "dualpipev" ? 2 : 1, m}, kSizes)),
                          3);
-      const Timing expected = simulate(*generate(one.problem), one.costs);
+      const Simulated expected = simulate(listsOf(*generate(one.problem), one.costs));
       const std::vector<StepTimes> found = timesOfSteps(one.lists());
       for (size_t stage = 0; stage < found.size(); ++stage) {
-        ASSERT_EQ(found[stage].start.size(), expected.stages[stage].start.size());
+        ASSERT_EQ(found[stage].start.size(), expected.times[stage].start.size());
         for (size_t i = 0; i < found[stage].start.size(); ++i) {
-          EXPECT_NEAR(found[stage].start[i], expected.stages[stage].start[i], 1e-9);
-          EXPECT_NEAR(found[stage].end[i], expected.stages[stage].end[i], 1e-9);
-          EXPECT_NEAR(found[stage].done[i], expected.stages[stage].done[i], 1e-9);
+          EXPECT_NEAR(found[stage].start[i], expected.times[stage].start[i], 1e-9);
+          EXPECT_NEAR(found[stage].end[i], expected.times[stage].end[i], 1e-9);
+          EXPECT_NEAR(found[stage].done[i], expected.times[stage].done[i], 1e-9);
         }
       }
     }
