@@ -48,6 +48,10 @@ struct Parameter {
   double initStd = 0.02;
   // The share of a step's tokens that use the parameter. A stack of E experts of which the router chooses k: k / E.
   double activeShare = 1;
+  // Whether the parameter is the encoder's: of its embedding, layers or norms. A table that both stacks read is not.
+  bool ofEncoder = false;
+  // The positions of a sample that meet the parameter; 0: those of the sequence (Plan::sequenceLength).
+  int64_t positions = 0;
   // The position in a stage of instances first .. first + count - 1, each `stride` elements after the one before. A
   // tied parameter may have several places for one instance.
   struct Place {

@@ -25,7 +25,7 @@ namespace mgc::plan {
 
 enum class Optimizer : uint8_t; // plan/Optimizers.h
 
-inline constexpr int64_t kVersion = 32;
+inline constexpr int64_t kVersion = 33;
 
 // A part of the rank's memory; together the regions cover the device's arena and the host's exactly.
 struct Region {
@@ -123,6 +123,8 @@ struct Plan {
   Optimizer optimizer{};
   std::string schedule;
   int64_t virtualStages = 1;
+  // Where chunks are, if stages have several.
+  ChunkPlacement placement = ChunkPlacement::loop;
   Target target = Target::cpu;
   // The type of parameters' values and of activations.
   DType dtype = DType::f32;

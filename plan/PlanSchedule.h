@@ -10,6 +10,12 @@
 
 namespace mgc::plan {
 
+// Places the chunks of all stages, in the order in which a microbatch passes them forward; 3 stages with 2 chunks each:
+//   loop  stage 0: 0 3   stage 1: 1 4   stage 2: 2 5    every round starts at stage 0
+//   v     stage 0: 0 5   stage 1: 1 4   stage 2: 2 3    every second round goes back: 2 to 3 needs no message
+enum class ChunkPlacement { loop, v };
+template <> inline constexpr auto enumNames<ChunkPlacement> = std::to_array<std::string_view>({"loop", "v"});
+
 // The memory of a value that exists once per microbatch: slots of `bytes` bytes, `stride` apart, which microbatches use
 // cyclically. With p turns microbatch m belongs to turn m mod p, and m, m + p, m + 2p .. cycle through the slots of
 // that turn:

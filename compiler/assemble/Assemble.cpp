@@ -32,6 +32,8 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
   plan.optimizer = training.optimizer;
   plan.schedule = training.schedule;
   plan.virtualStages = training.virtualStages;
+  if (training.chunksInV && training.virtualStages > 1 && plan::stageCount(plan.mesh) > 1)
+    plan.placement = plan::ChunkPlacement::v;
   plan.dtype = training.dtype;
   plan.gradientType = training.gradientType;
   plan.tokenTypes = training.tokenTypes;

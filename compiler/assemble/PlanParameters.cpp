@@ -69,6 +69,9 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
     parameter.initStd = std.getValueAsDouble();
   if (auto share = view.getAs<FloatAttr>("active_share"))
     parameter.activeShare = share.getValueAsDouble();
+  parameter.ofEncoder = view.contains("of_encoder");
+  if (auto positions = view.getAs<IntegerAttr>("positions"))
+    parameter.positions = positions.getInt();
   return parameter;
 }
 

@@ -117,6 +117,18 @@ static StringRef initName(plan::InitKind init) {
   return init == plan::InitKind::normal ? "normal" : init == plan::InitKind::ones ? "ones" : "zeros";
 }
 
+// Positions that --sp adds to those of an image meet no parameter.
+int64_t BlockBuilder::positionsMet(StringRef role) const {
+  const bool isOfEncoder = role.starts_with(kOfEncoderRole);
+  const bool readsEncoded =
+      role.starts_with(kOfProjectorRole) || role.starts_with("cross.k") || role.starts_with("cross.v");
+  if (!isOfEncoder && !readsEncoded)
+    return 0;
+  if (!model.readsImages())
+    return layout.encoderLength;
+  return model.encoder->patches->positions() - (isOfEncoder ? 0 : model.encoder->imageTokens->first);
+}
+
 DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
   const plan::Parameter &parameter = entry.parameter;
   SmallVector<int64_t> valid;
@@ -134,6 +146,10 @@ DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
                              named("std", builder.getF64FloatAttr(parameter.initStd))});
   if (!parameter.tensorShape.empty())
     description.append("tensor_shape", builder.getDenseI64ArrayAttr(parameter.tensorShape));
+  if (StringRef(entry.role).starts_with(kOfEncoderRole))
+    description.append("of_encoder", builder.getUnitAttr());
+  if (const int64_t positions = positionsMet(entry.role))
+    description.append("positions", builder.getI64IntegerAttr(positions));
   if (parameter.activeShare != 1)
     description.append("active_share", builder.getF64FloatAttr(parameter.activeShare));
   return description.getDictionary(builder.getContext());

@@ -217,6 +217,8 @@ private:
   std::string ofStack(llvm::StringRef name) const; // "encoder.attn.q.weight"
   mlir::Value lookup(llvm::StringRef name) const;  // the stack's own, or what both have
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
+  // How many positions of a sample meet the parameter, if they are the encoder's; else 0.
+  int64_t positionsMet(llvm::StringRef role) const;
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
   void addParameter(llvm::StringRef role, mlir::RankedTensorType type, mlir::NamedAttrList description);
 

@@ -26,6 +26,10 @@ const Parameter *headOf(const Plan &plan) {
   return head;
 }
 
+int64_t positionsOf(const Plan &plan, const Parameter &parameter) {
+  return parameter.positions > 0 ? parameter.positions : plan.sequenceLength;
+}
+
 // Products of a position with each element, the mean over the instances: forward, the input's gradient and the parameter's. If
 // the parameter is frozen, the last is not made, and the one before it only where a gradient passes.
 double productsWith(const ParameterBindings &bindings, const Parameter &parameter) {
@@ -77,6 +81,6 @@ double mgc::cost::modelFlops(const Plan &plan) {
   for (const Parameter &parameter : plan.parameters)
     if (!isCounter(plan, parameter) && (&parameter == head || !isOfVocabulary(parameter)))
       flops += 2 * double(elementsOf(parameter)) * parameter.activeShare * productsWith(bindings, parameter) *
-               double(bindings.positionsOf(parameter) * plan.globalBatchSize);
+               double(positionsOf(plan, parameter) * plan.globalBatchSize);
   return flops;
 }

@@ -2,7 +2,6 @@
 #include "plan/cost/ParameterBindings.h"
 
 #include "plan/Units.h"
-#include "plan/cost/PlanOrders.h"
 #include "plan/cost/PlanWalk.h"
 
 #include <algorithm>
@@ -103,49 +102,10 @@ private:
   std::vector<Gathered> kept_;     // all units of a bucket, which stay
 };
 
-bool bindsRing(const Call &call, const Chunk &chunk, int64_t ring) {
-  return std::ranges::any_of(
-      call.segments, [&](const Binding &binding) { return binding.slot >= 0 && chunk.slots[binding.slot] == ring; });
-}
-
-bool readsTokensOfDecoder(const StagePlan &stage, const Chunk &chunk, const Call &call) {
-  return std::ranges::any_of(stage.inputs, [&](const Input &input) {
-    return input.kind == Input::Kind::tokens && !input.ofEncoder && bindsRing(call, chunk, input.ring);
-  });
-}
-
-// The forward chunk of a virtual stage, the first microbatch's or the others'; null: the stage has none.
-const Chunk *forwardChunk(const StagePlan &stage, int64_t virtualStage) {
-  const auto found = std::ranges::find_if(stage.chunks, [&](const Chunk &chunk) {
-    return chunk.task == Task::forward && chunk.virtualStage == virtualStage;
-  });
-  return found == stage.chunks.end() ? nullptr : &*found;
-}
-
-// For each segment that is a matrix of parameters, the rows of its matrix products: their FLOPs are 2 x rows x
-// elements. A matrix of which several products read a part each has as many rows as one product with all of it.
-std::vector<double> rowsOfSegments(const Plan &plan, const Program &program) {
-  std::vector<double> rows(program.segments.size());
-  forEachInstruction(program, [&](const Instruction &instruction) {
-    if (kindOf(instruction.body) != WorkKind::product)
-      return;
-    const OperandInfos infos = operandsOf(plan.mesh, instruction.body);
-    const double flops = workOf(plan.mesh, instruction.body).flops;
-    for (size_t i = 0; i < infos.size(); ++i)
-      if (const int64_t segment = instruction.operands[i].segment; infos[i].isRead())
-        rows[segment] += flops * double(infos[i].elementBytes) / (2 * double(program.segmentBytes[segment]));
-  });
-  return rows;
-}
-
 int64_t addressOf(const Plan &plan, const Parameter::Place &place, int64_t instance) {
   const StagePlan &stage = plan.stages[place.stage];
   return addressOf(stage, place.bucket) + (place.elementOffset + instance * place.stride) *
                                               sizeInBytes(stage.buckets[place.bucket].stateOf(StateRole::value)->type);
-}
-
-bool isSplit(const Mesh &mesh, const Parameter &parameter) {
-  return std::ranges::any_of(parameter.dims, [&](const ParameterDim &dim) { return groupSize(mesh, dim.axes) > 1; });
 }
 
 } // namespace
@@ -155,35 +115,7 @@ bool BoundRange::contains(int64_t address) const {
   return distance == 0 || (stride != 0 && distance % stride == 0 && distance / stride > 0 && distance / stride < count);
 }
 
-ParameterBindings::ParameterBindings(const Plan &plan)
-    : plan_(plan), forward_(plan.stages.size()), backward_(plan.stages.size()) {
-  if (plan.encoderLength > 0)
-    addForward();
-  addBackward();
-}
-
-// Calls are visited in the order in which a microbatch passes them.
-void ParameterBindings::addForward() {
-  std::vector<std::vector<double>> rows;
-  for (const Program &program : plan_.programs)
-    rows.push_back(rowsOfSegments(plan_, program));
-  const schedule::Shape shape = shapeOf(plan_);
-  bool isOfEncoder = true;
-  for (int64_t global = 0; global < shape.chunks(); ++global) {
-    const int64_t stage = shape.stageOf(global);
-    const Chunk *chunk = forwardChunk(plan_.stages[stage], shape.chunkOf(global));
-    if (!chunk)
-      continue;
-    const Units units(plan_, stage);
-    BoundRanges ranges(plan_, units, stage);
-    forEachCall(*chunk, [&](const Call &call, int64_t runs) {
-      isOfEncoder = isOfEncoder && !readsTokensOfDecoder(plan_.stages[stage], *chunk, call);
-      ranges.forEach(call, runs, [&](size_t segment, const BoundRange &range) {
-        forward_[stage].push_back({range, isOfEncoder, rows[call.program][segment]});
-      });
-    });
-  }
-}
+ParameterBindings::ParameterBindings(const Plan &plan) : plan_(plan), backward_(plan.stages.size()) { addBackward(); }
 
 void ParameterBindings::addBackward() {
   for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
@@ -194,41 +126,6 @@ void ParameterBindings::addBackward() {
           ranges.forEach(call, runs, [&](size_t, const BoundRange &range) { backward_[stage].push_back(range); });
         });
   }
-}
-
-// Instances are alike, so the first of each place is asked.
-std::vector<const ParameterBindings::ForwardUse *> ParameterBindings::forwardUsesOf(const Parameter &parameter) const {
-  std::vector<const ForwardUse *> uses;
-  for (const Parameter::Place &place : parameter.places)
-    for (const ForwardUse &use : forward_[place.stage])
-      if (use.range.contains(addressOf(plan_, place, 0)))
-        uses.push_back(&use);
-  return uses;
-}
-
-bool ParameterBindings::isOfEncoder(const Parameter &parameter) const {
-  const std::vector<const ForwardUse *> uses = forwardUsesOf(parameter);
-  return !uses.empty() && std::ranges::all_of(uses, &ForwardUse::isOfEncoder);
-}
-
-// A matrix product with a matrix that tensor ranks share has all rows on each of them; of others they may share the
-// rows.
-bool ParameterBindings::hasRowsOfEncoder(const Parameter &parameter, double rows) const {
-  const auto rowsOf = [&](int64_t positions) { return double(positions * plan_.microBatchSize); };
-  const auto sharers =
-      isSplit(plan_.mesh, parameter) ? 1.0 : double(groupSize(plan_.mesh, axesOf(plan_.mesh, AxisRole::tensor)));
-  const double own = rowsOf(plan_.sequenceLength), others = rowsOf(plan_.encoderLength);
-  const bool isOfDecoder = rows == own || rows * sharers == own;
-  return !isOfDecoder && (rows == others || rows * sharers == others);
-}
-
-int64_t ParameterBindings::positionsOf(const Parameter &parameter) const {
-  const bool hasImages = readsImages(plan_);
-  if (isOfEncoder(parameter))
-    return hasImages ? plan_.images.positions() : plan_.encoderLength;
-  const bool meetsEncoder = std::ranges::any_of(
-      forwardUsesOf(parameter), [&](const ForwardUse *use) { return hasRowsOfEncoder(parameter, use->rows); });
-  return !meetsEncoder ? plan_.sequenceLength : hasImages ? plan_.images.features() : plan_.encoderLength;
 }
 
 double ParameterBindings::sharePassedByGradients(const Parameter &parameter) const {

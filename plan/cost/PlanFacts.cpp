@@ -5,7 +5,6 @@
 #include "plan/Expand.h"
 #include "plan/Plan.h"
 #include "plan/RowRoom.h"
-#include "plan/cost/ParameterBindings.h"
 #include "plan/cost/PlanWalk.h"
 #include "plan/mesh/Mesh.h"
 #include "plan/play/Picture.h"
@@ -123,10 +122,10 @@ int64_t parametersOfRank(const Plan &plan, int64_t stage) {
 }
 
 // The numbers of the instances whose parameters the stage has, of the encoder's layers or of the others.
-std::vector<LayerRange> layersOf(const ParameterBindings &bindings, int64_t stage, bool ofEncoder) {
+std::vector<LayerRange> layersOf(const Plan &plan, int64_t stage, bool ofEncoder) {
   std::vector<LayerRange> places, joined;
-  for (const Parameter &parameter : bindings.plan().parameters)
-    if (isNumbered(parameter) && bindings.isOfEncoder(parameter) == ofEncoder)
+  for (const Parameter &parameter : plan.parameters)
+    if (isNumbered(parameter) && parameter.ofEncoder == ofEncoder)
       for (const Parameter::Place &place : parameter.places)
         if (place.stage == stage)
           places.push_back({place.first, place.first + place.count});
@@ -211,13 +210,12 @@ std::vector<LayerPolicy> policiesOf(const Plan &plan, const StagePlan &stage) {
   return out;
 }
 
-StageFacts factsOf(const ParameterBindings &bindings, int64_t index, const WorkTotals &totals) {
-  const Plan &plan = bindings.plan();
+StageFacts factsOf(const Plan &plan, int64_t index, const WorkTotals &totals) {
   const StagePlan &stage = plan.stages[index];
   StageFacts facts;
-  facts.layers = layersOf(bindings, index, false);
-  facts.encoderLayers = layersOf(bindings, index, true);
-  facts.policies = policiesOf(bindings.plan(), bindings.plan().stages[index]);
+  facts.layers = layersOf(plan, index, false);
+  facts.encoderLayers = layersOf(plan, index, true);
+  facts.policies = policiesOf(plan, stage);
   facts.bytes = stage.bytes;
   facts.leastBytes = stage.leastBytes;
   facts.hostBytes = stage.hostBytes;
@@ -255,14 +253,13 @@ PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   facts.parameters = parametersOf(plan);
   facts.fit = fitOf(plan);
   const std::vector<int64_t> rooms = roomBeyondMean(plan);
-  const ParameterBindings bindings(plan);
   std::vector<WorkTotals> programs;
   for (const Program &program : plan.programs)
     programs.push_back(totalsOf(plan.mesh, program));
   const int64_t ranksPerStage = plan.mesh.worldSize() / stageCount(plan.mesh);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const std::vector<WorkTotals> chunks = totalsOfChunks(plan.stages[stage], programs);
-    facts.stages.push_back(::factsOf(bindings, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
+    facts.stages.push_back(::factsOf(plan, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
     facts.stages.back().roomBeyondMean = rooms[stage];
     facts.flops += facts.stages.back().flops * double(ranksPerStage);
   }

@@ -1,14 +1,10 @@
-// The schedule of a plan as it was before messages and memory: its shape, and the tasks of each stage in order. In: a plan that
-// passed provePlan.
+// The schedule of a plan as it was before messages and memory: the tasks of each stage in order. In: a plan that passed provePlan.
 #pragma once
 
 #include "plan/Plan.h"
 #include "plan/play/Solution.h"
 
 namespace mgc::cost {
-
-// A plan does not say where its chunks are placed; its messages do.
-schedule::Shape shapeOf(const plan::Plan &plan);
 
 // A task in parts is one.
 std::vector<schedule::Order> ordersOf(const plan::Plan &plan);

@@ -65,7 +65,7 @@ template <typename V> constexpr void fields(V &v, Of<Parameter>) {
   required<&Parameter::fileShape>(v);
   optional<&Parameter::tensorShape>(v);
   required<&Parameter::grouping, &Parameter::offset, &Parameter::dims, &Parameter::init>(v);
-  optional<&Parameter::initStd, &Parameter::activeShare>(v);
+  optional<&Parameter::initStd, &Parameter::activeShare, &Parameter::ofEncoder, &Parameter::positions>(v);
   required<&Parameter::places>(v);
   optional<&Parameter::rows>(v);
 }
@@ -204,7 +204,7 @@ template <typename V> constexpr void fields(V &v, Of<Plan>) {
            &Plan::objective, &Plan::zigzag, &Plan::longestDocument>(v);
   required<&Plan::microBatchSize, &Plan::globalBatchSize, &Plan::microbatches, &Plan::vocabulary, &Plan::zero,
            &Plan::schedule, &Plan::virtualStages, &Plan::target, &Plan::dtype, &Plan::gradientType>(v);
-  optional<&Plan::optimizer, &Plan::budget, &Plan::fit, &Plan::settings>(v);
+  optional<&Plan::placement, &Plan::optimizer, &Plan::budget, &Plan::fit, &Plan::settings>(v);
   required<&Plan::kernels, &Plan::parameters>(v);
   optional<&Plan::ignoredTensors>(v);
   required<&Plan::programs, &Plan::stages>(v);

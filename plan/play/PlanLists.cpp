@@ -77,6 +77,10 @@ private:
 
 } // namespace
 
+Shape shapeOf(const Plan &plan) {
+  return {std::ssize(plan.stages), plan.virtualStages, plan.microbatches, plan.placement};
+}
+
 ScheduledTask taskOf(const plan::Chunk &chunk, int64_t microbatch) {
   return {chunk.task, isPerVirtualStage(chunk.task) ? chunk.virtualStage : -1, microbatch, -1, false, chunk.first};
 }

@@ -20,6 +20,9 @@ struct PlayCosts {
 // Parts of a chunk take equally long. Chunks of the tasks that all stages meet for take as long as the costs say for each.
 PlayLists listsOf(const plan::Plan &plan, const PlayCosts &costs);
 
+// The plan may be any.
+Shape shapeOf(const plan::Plan &plan);
+
 // The task that a run of the chunk is.
 ScheduledTask taskOf(const plan::Chunk &chunk, int64_t microbatch);
 

@@ -11,8 +11,6 @@ const char *nameOf(BufferKind kind) {
   return names[int(kind)];
 }
 
-const char *nameOf(ChunkPlacement placement) { return placement == ChunkPlacement::v ? "v" : "loop"; }
-
 std::string toString(const ScheduledTask &task) {
   std::string text(nameOf(task.kind));
   if (task.chunk >= 0)

@@ -14,11 +14,7 @@
 
 namespace mgc::schedule {
 
-// Places global chunks on stages; 3 stages with 2 chunks each:
-//   loop  stage 0: 0 3   stage 1: 1 4   stage 2: 2 5    every round starts at stage 0
-//   v     stage 0: 0 5   stage 1: 1 4   stage 2: 2 3    every second round goes back: 2 to 3 needs no message
-enum class ChunkPlacement { loop, v };
-const char *nameOf(ChunkPlacement placement);
+using plan::ChunkPlacement;
 
 struct Shape {
   int64_t stages = 1, virtualStages = 1, microbatches = 1;

@@ -188,6 +188,10 @@ void verifyNumbers(Checks &checks) {
   positive("microbatches", plan.microbatches);
   positive("vocabulary", plan.vocabulary);
   positive("virtualStages", plan.virtualStages);
+  checks.violations.expect(plan.placement == ChunkPlacement::loop || (plan.virtualStages > 1 && plan.stages.size() > 1),
+                           root.field("placement"),
+                           "v, with {} stages of {} chunks; expected 2 or more of both, or loop", plan.stages.size(),
+                           plan.virtualStages);
   checks.violations.expect(plan.zigzag < 1 || isOrder(plan.sequenceLength, plan.zigzag), root.field("zigzag"),
                            "sequenceLength = {} is not 2 * zigzag = 2 * {} chunks", plan.sequenceLength, plan.zigzag);
   Checked tokens = checkedMultiply(plan.globalBatchSize, plan.sequenceLength);

@@ -3,6 +3,7 @@
 #include "plan/prove/VerifyParts.h"
 
 #include "plan/Expand.h"
+#include "plan/play/PlanLists.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -16,8 +17,8 @@ using Kind = ScheduleStep::Kind;
 class ScheduleChecks {
 public:
   ScheduleChecks(Checks &checks, int64_t stage, const Place &place)
-      : checks_(checks), violations_(checks.violations), stage_(checks.plan.stages[stage]), place_(place),
-        ran_(stage_.chunks.size()) {}
+      : checks_(checks), violations_(checks.violations), number_(stage), stage_(checks.plan.stages[stage]),
+        place_(place), shape_(schedule::shapeOf(checks.plan)), ran_(stage_.chunks.size()) {}
 
   void verify() {
     if (!verifyRepeats(checks_, place_, stage_.repeats, stage_.schedule.size(), kMaxRuns))
@@ -97,15 +98,37 @@ private:
   void verifyTransfer(const ScheduleStep &step, const Place &place) {
     violations_.expect(step.microbatch >= 0, place, "travels for microbatch {}; expected one", step.microbatch);
     if (violations_.expect(inRange(step.ring, stage_.rings.size()), place, "ring {} is not one of {}", step.ring,
-                           stage_.rings.size()))
-      violations_.expect(stage_.rings[step.ring].peer >= 0, place, "ring '{}' has no peer, so it does not travel",
-                         stage_.rings[step.ring].name);
+                           stage_.rings.size()) &&
+        violations_.expect(stage_.rings[step.ring].peer >= 0, place, "ring '{}' has no peer, so it does not travel",
+                           stage_.rings[step.ring].name))
+      verifyWay(step.kind, stage_.rings[step.ring], place);
+  }
+
+  // Between which stages a value travels, the placement of chunks says.
+  void verifyWay(Kind kind, const Ring &ring, const Place &place) {
+    if (shape_.virtualStages == 1)
+      return;
+    const int64_t chunk = ring.value / 2; // the gradient goes back
+    if (!violations_.expect(ring.value >= 0 && chunk + 1 < shape_.chunks(), place,
+                            "value {} of ring '{}' lies between no two of {} chunks", ring.value, ring.name,
+                            shape_.chunks()))
+      return;
+    const bool isSource = (kind == Kind::send) == (ring.value % 2 == 0); // has the earlier chunk
+    const int64_t own = shape_.stageOf(isSource ? chunk : chunk + 1),
+                  other = shape_.stageOf(isSource ? chunk + 1 : chunk);
+    violations_.expect(own == number_ && other == ring.peer, place,
+                       "value {} travels between chunks {} and {}, which stages {} and {} have in placement {}; here "
+                       "are stages {} and {}",
+                       ring.value, chunk, chunk + 1, shape_.stageOf(chunk), shape_.stageOf(chunk + 1),
+                       nameOf(shape_.placement), number_, ring.peer);
   }
 
   Checks &checks_;
   Violations &violations_;
+  const int64_t number_;
   const StagePlan &stage_;
   const Place &place_;
+  const schedule::Shape shape_;
   std::vector<bool> ran_; // by chunk
 };
 

@@ -306,7 +306,7 @@ class Hostile(unittest.TestCase):
         other[len(other) // 2] ^= 1
         for content, kernels, message in [
                 (text[:len(text) // 2], library, "was edited or cut off"),
-                (text.replace(b'"version": 32', b'"version": 99', 1), library, "is of version 99"),
+                (text.replace(b'"version": 33', b'"version": 99', 1), library, "is of version 99"),
                 (b"{}", library, "does not begin like a plan"),
                 (text, b"hello", "compile the plan again"),
                 (text, bytes(other), "compile the plan again")]:

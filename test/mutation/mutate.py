@@ -162,6 +162,8 @@ def mutants(plan):
     sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
     zeros, cleared = zero_results(plan), unit_gradients(plan)
     yield "virtualStages + 1", (), lambda p: p.update(virtualStages=p["virtualStages"] + 1)
+    other = "loop" if plan.get("placement", "loop") == "v" else "v"
+    yield "other placement", (), lambda p: p.update(placement=other)
     yield "sequenceLength halved", (), lambda p: p.update(sequenceLength=p["sequenceLength"] // 2)
     yield "globalBatchSize halved", (), lambda p: p.update(globalBatchSize=p["globalBatchSize"] // 2)
     yield "one microbatch less", (), lambda p: p.update(microbatches=p["microbatches"] - 1)

@@ -303,14 +303,13 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
 
 // With a comment that says what it is, but as CSV: other readers know no comments.
 static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
-  const schedule::Shape shape = shapeOf(plan);
+  const schedule::Shape shape = schedule::shapeOf(plan);
   const std::vector<schedule::Order> orders = ordersOf(plan);
   if (isCsv)
     return schedule::writeScheduleText(shape, orders, schedule::TextForm::csv);
-  const std::string chunks =
-      shape.virtualStages == 1
-          ? ""
-          : fmt::format(", {} chunks each, placement {}", shape.virtualStages, schedule::nameOf(shape.placement));
+  const std::string chunks = shape.virtualStages == 1 ? ""
+                                                      : fmt::format(", {} chunks each, placement {}",
+                                                                    shape.virtualStages, plan::nameOf(shape.placement));
   return fmt::format("# {}: {} stages{}; {} microbatches\n{}", plan.schedule, shape.stages, chunks, shape.microbatches,
                      schedule::writeScheduleText(shape, orders));
 }

@@ -35,6 +35,18 @@ TEST(Plan, PeriodicSchedulesAreAccepted) {
   }
 }
 
+TEST(Plan, MessagesFollowThePlacement) {
+  for (const char *name : {"interleaved", "zb-v"}) {
+    plan::Plan plan = provablePlan(*generatePeriodic(uniformProblem(name, {3, 2, 9}, kSizes)));
+    const bool isV = plan.placement == ChunkPlacement::v;
+    EXPECT_EQ(isV, std::string_view(name) == "zb-v");
+    plan.placement = isV ? ChunkPlacement::loop : ChunkPlacement::v;
+    const std::string found = provePlan(plan).message();
+    EXPECT_NE(found.find(fmt::format("in placement {}; here are stages", nameOf(plan.placement))), std::string::npos)
+        << found;
+  }
+}
+
 // Visits every plan with one change of the stage that `change` makes, and counts them.
 template <typename Change> int64_t refuseEach(plan::Plan &plan, size_t stage, const char *what, Change &&change) {
   const plan::StagePlan valid = plan.stages[stage];

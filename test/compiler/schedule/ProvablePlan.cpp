@@ -147,6 +147,8 @@ plan::Plan provablePlan(const PeriodicSolution &solution) {
   plan.sequenceLength = plan.microBatchSize = plan.vocabulary = 1;
   plan.microbatches = plan.globalBatchSize = solution.shape.microbatches;
   plan.virtualStages = solution.shape.virtualStages;
+  if (solution.shape.stages > 1 && solution.shape.virtualStages > 1)
+    plan.placement = solution.shape.placement;
   plan.kernels = {{plan::KernelLevel::v3, "kernels/none.so", 0}};
   std::vector<int64_t> everyone;
   for (int64_t stage = 0; stage < solution.shape.stages; ++stage)

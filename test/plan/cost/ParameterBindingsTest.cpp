@@ -45,10 +45,10 @@ public:
              {{2, 3, 2}});
     plan_.stages[0].inputs[0].ofEncoder = true;
     add("table", {{0, 0, 0}, {1, 0, 0}});
-    add("encoder.{}.w", {{0, 0, 4, 0, 2, 4}, {1, 0, 4, 2}});
-    add("projector", {{1, 0, 8}});
+    add("encoder.{}.w", {{0, 0, 4, 0, 2, 4}, {1, 0, 4, 2}}, kEncoder);
+    add("projector", {{1, 0, 8}}, kEncoder);
     add("h.{}.q", {{1, 0, 12, 0, 2, 8}});
-    add("h.{}.k", {{1, 0, 16, 0, 2, 8}});
+    add("h.{}.k", {{1, 0, 16, 0, 2, 8}}, kEncoder);
   }
   Plan take() { return std::move(plan_); }
 
@@ -83,8 +83,10 @@ private:
     stage.chunks[0].repeats = std::move(repeats);
   }
 
-  void add(const std::string &name, std::vector<plan::Parameter::Place> places) {
+  void add(const std::string &name, std::vector<plan::Parameter::Place> places, int64_t positions = 0) {
     plan::Parameter parameter{.name = name, .tensor = name, .fileShape = {2, 4}, .grouping = {1, 1}};
+    parameter.ofEncoder = name.starts_with("encoder");
+    parameter.positions = positions;
     parameter.dims = {{"a", 2, 2, {}}, {"b", 4, 4, {"tp"}}}; // a rank has 2 x 2
     parameter.places = std::move(places);
     plan_.parameters.push_back(std::move(parameter));
@@ -93,57 +95,9 @@ private:
   Plan plan_;
 };
 
-std::vector<int64_t> positionsOf(const Plan &plan) {
-  const ParameterBindings uses(plan);
-  std::vector<int64_t> positions;
-  for (const plan::Parameter &parameter : plan.parameters)
-    positions.push_back(uses.positionsOf(parameter));
-  return positions;
-}
-
-using Numbers = std::vector<int64_t>;
-
-// The layers' numbers say nothing: both stacks have a layer 0.
-TEST(ParameterBindings, LayersOfTheEncoder) {
-  const Plan plan = Builder().take();
-  const ParameterBindings uses(plan);
-  std::vector<bool> ofEncoder;
-  for (const plan::Parameter &parameter : plan.parameters)
-    ofEncoder.push_back(uses.isOfEncoder(parameter));
-  EXPECT_EQ(ofEncoder, (std::vector<bool>{false, true, false, false, false}));
-}
-
-// The table that both share meets the decoder's positions, k and the projector the encoder's.
-TEST(ParameterBindings, Positions) {
-  EXPECT_EQ(positionsOf(Builder().take()), (Numbers{kDecoder, kEncoder, kEncoder, kDecoder, kEncoder}));
-}
-
 // 8 elements each; one table, 3 layers and 2.
 TEST(ParameterBindings, ModelFlopsCountThePositionsOfEach) {
   EXPECT_DOUBLE_EQ(modelFlops(Builder().take()), 6 * 8 * (kDecoder * (1 + 2) + kEncoder * (3 + 1 + 2)));
-}
-
-// An image has 2 x 2 patches behind a class token; a position was added to divide.
-TEST(ParameterBindings, PositionsOfImages) {
-  Plan plan = Builder().take();
-  plan.images = {.channels = 1, .patchSize = 1, .rows = 2, .columns = 2, .classTokens = 1, .firstFeature = 1};
-  EXPECT_EQ(positionsOf(plan), (Numbers{kDecoder, 5, 4, kDecoder, 4}));
-}
-
-// If no axis splits a matrix, either stack may have half of its rows per rank: 6 rows are all of the encoder's, or half
-// of the decoder's.
-TEST(ParameterBindings, RowsThatRanksShare) {
-  Plan plan = Builder().take();
-  plan.sequenceLength = 12;
-  EXPECT_EQ(positionsOf(plan)[4], kEncoder);
-  plan.parameters[4].dims[1].axes = {};
-  EXPECT_EQ(positionsOf(plan)[4], 12);
-}
-
-TEST(ParameterBindings, OneStack) {
-  Plan plan = Builder().take();
-  plan.encoderLength = 0;
-  EXPECT_EQ(positionsOf(plan), Numbers(5, kDecoder));
 }
 
 TEST(ParameterBindings, RangesOfStacksOnStages) {

@@ -125,7 +125,7 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
 
 TEST(PlanJson, AnotherVersionNamesBoth) {
   EXPECT_EQ(errorOf(sealPlan(1, smallBody())),
-            "is of version 1, this program reads version 32; recompile the plan with the mgc of this version");
+            "is of version 1, this program reads version 33; recompile the plan with the mgc of this version");
   for (const std::string version : {"99999999999999999999", "\"5\"", "05", "5.5", "-1"})
     EXPECT_EQ(errorOf("{\n\"version\": " + version + ",\n\"checksum\": \"").find("is of version " + version + ", this"),
               0u);

@@ -21,7 +21,7 @@ TEST(Verify, ListsAllViolations) {
 TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 32"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 33"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); }, "stages: found 1 stages, but the mesh has 2 along pp"},
@@ -98,6 +98,8 @@ const Broken kNumbers[] = {
     {"TokenTypesMissing", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::tokenTypes; },
      "tokenTypes: found 0, expected a positive number, for a stage reads token types"},
     {"VirtualStages", [](Plan &plan) { plan.virtualStages = 0; }, "virtualStages: found 0"},
+    {"Placement", [](Plan &plan) { plan.placement = ChunkPlacement::v; },
+     "placement: v, with 2 stages of 1 chunks; expected 2 or more of both, or loop"},
     {"StepTokens", [](Plan &plan) { plan.sequenceLength = kMax; },
      "globalBatchSize: 4 samples of 9223372036854775807 tokens"},
     {"Zero", [](Plan &plan) { plan.zero = 4; }, "zero: found 4, expected 0 to 3"},
