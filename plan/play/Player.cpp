@@ -42,11 +42,11 @@ public:
       addStage(int64_t(s), channels);
   }
 
-  Played play() {
+  Played play(int64_t mostRounds) {
     SteadyRounds steady;
     Played played;
     for (; playRound(); ++played.rounds) {
-      if (played.rounds == kMostRounds) {
+      if (played.rounds == mostRounds) {
         played.endsInTime = false;
         break;
       }
@@ -315,7 +315,7 @@ private:
 
 } // namespace
 
-Played play(const PlayLists &lists) { return ListPlayer(lists).play(); }
+Played play(const PlayLists &lists, int64_t mostRounds) { return ListPlayer(lists).play(mostRounds); }
 
 std::vector<StepTimes> timesOfSteps(const PlayLists &lists, double until) {
   return ListPlayer(lists).timesOfSteps(until);

@@ -29,15 +29,13 @@ struct Played {
   std::vector<double> busy;     // by stage: seconds in runs on the compute stream
   std::vector<HeldStage> stuck; // by stage; empty: all lists end
   int64_t rounds = 0;           // rounds that were played, and not passed over
-  bool endsInTime = true;       // false: the lists were left after kMostRounds rounds
+  bool endsInTime = true;       // false: the lists were left after so many rounds as are allowed
   double waitingOf(size_t stage) const { return makespan - busy[stage]; }
 };
 
-inline constexpr int64_t kMostRounds = int64_t(1) << 20;
-
 // The stages run in rounds, in each of which a stage goes on to the end of the iteration of its repeat at most. Rounds that repeat
 // others, but for a time by which everything is later, are added up and not played (Steady.h).
-Played play(const PlayLists &lists);
+Played play(const PlayLists &lists, int64_t mostRounds = INT64_MAX);
 
 // Times of the steps of a stage by their number with repeats unrolled; NaN: does not happen.
 struct StepTimes {

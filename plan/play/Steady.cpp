@@ -8,6 +8,9 @@ namespace mgc::schedule {
 namespace {
 
 constexpr size_t kMostSnapshots = 256; // rounds without one that repeats another before all are played
+constexpr size_t kMostWindow = 4096;   // steps that waits of a repeat reach back, for rounds to be compared
+
+bool isComparable(const StageState &stage) { return stage.isDone() || stage.parts[stage.part].window <= kMostWindow; }
 
 } // namespace
 
@@ -223,7 +226,7 @@ void SteadyRounds::passOver(PlayState &state) {
     parts += stage.part;
   if (parts != std::exchange(parts_, parts))
     return seen_.clear();
-  if (seen_.size() == kMostSnapshots)
+  if (seen_.size() == kMostSnapshots || !std::ranges::all_of(state.stages, isComparable))
     return;
   seen_.push_back(snapshotOf(state));
   const Snapshot &now = seen_.back();

@@ -10,10 +10,9 @@ namespace mgc::plan {
 // its ends have been issued; a run with collectives between stages holds the list up until all of the group have come. Stages that
 // take part in a collective have the same collectives of its group, in the same order.
 //
-// The stages run in rounds, in each of which a stage goes on to the end of the iteration of its repeat at most. If all
-// stages stand where they stood some rounds before, with as many messages in progress, then they repeat these rounds
-// for as long as no repeat ends, and those rounds are passed over: a cycle of steps that wait for each other would have
-// stopped the rounds that were run. Error: the steps that wait for each other.
+// The player of schedules plays the lists with steps that take no time (plan/play/Player.h), in rounds, of which it passes over
+// those that repeat others: a cycle of steps that wait for each other would have stopped the rounds that were played.
+// Error: the steps that wait for each other.
 void proveProgress(const Plan &plan, Problems &problems);
 
 } // namespace mgc::plan
