@@ -53,7 +53,9 @@ FAULTS = [
     # --- Proofs
     Fault("prover-deadlock", "a plan whose stages wait for each other is accepted, and hangs",
           "plan/prove/Progress.cpp",
-          "        return reportDeadlock();\n", "        return;\n", "unit/proof_test"),
+          '    problems.add("{}", Deadlock(plan, played.stuck).describe());\n', "    return;\n", "unit/proof_test"),
+    Fault("player-messages", "a message that is under way when rounds are passed over ends too early", "plan/play/Steady.cpp",
+          "        posted.start += later;\n", "", "unit/play_test"),
     Fault("prover-memory", "a plan that writes over what is still to be read is accepted", "plan/prove/StageFlow.cpp",
           "      isOther |= piece.content != expected;\n", "", "unit/proof_test"),
     Fault("prover-order", "a plan without a wait that it needs is accepted", "plan/prove/StageFlow.cpp",
