@@ -1,6 +1,7 @@
 // The player of lists with repeats against the simulation of every step, over all rows of the table with random times.
 #include "plan/play/Player.h"
 
+#include "plan/Expand.h"
 #include "plan/play/PlanLists.h"
 #include "plan/play/SolutionLists.h"
 #include "test/Samples.h"
@@ -147,6 +148,131 @@ TEST(Player, TimesOfEachStep) {
         }
       }
     }
+}
+
+// --- Chains made at random --------------------------------------------------------------------------------------
+
+// Stages that pass messages on, each in `perIteration` runs of one iteration, with so many slots for what it receives and sends:
+// faster stages before slow ones are held up by these. Some stages have a run on the stream of gradients behind each run,
+// some chains end in a meeting, and some in a message that takes long.
+class RandomChain {
+public:
+  explicit RandomChain(uint64_t seed) : random_(seed), stages_(number(2, 5)), messages_(4 * number(1, 40)) {}
+
+  PlayLists make() {
+    PlayLists lists;
+    lists.groups.emplace_back();
+    const bool meets = number(0, 1) == 1;
+    for (int64_t stage = 0; stage < stages_; ++stage) {
+      lists.groups[0].push_back(stage);
+      lists.stages.push_back(listOf(stage));
+      if (meets)
+        lists.stages.back().steps.push_back(run(TaskKind::reduce, {}));
+    }
+    return lists;
+  }
+
+private:
+  int64_t number(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
+  // Few different times, so that stages are often as fast as each other.
+  double seconds() {
+    return number(0, 1) == 0 ? double(number(1, 3)) : std::uniform_real_distribution<double>(0.5, 3)(random_);
+  }
+
+  PlayStep run(TaskKind kind, std::vector<int64_t> waits) {
+    PlayStep step;
+    step.task.kind = kind;
+    step.seconds = seconds();
+    step.waits = std::move(waits);
+    if (kind == TaskKind::reduce)
+      step.meetings = {0};
+    return step;
+  }
+  PlayStep message(Step::Kind kind, int64_t peer, int64_t source, std::vector<int64_t> waits) {
+    PlayStep step;
+    step.kind = kind;
+    step.peer = peer;
+    step.seconds = transfer_.try_emplace(source, number(0, 4) == 0 ? 30 : seconds() / 2).first->second;
+    step.waits = std::move(waits);
+    return step;
+  }
+
+  // Before the repeat the list has as many items as waits reach back.
+  PlayList listOf(int64_t stage) {
+    std::vector<PlayStep> item;
+    const bool hasGradients = number(0, 3) == 0;
+    const int64_t steps = 1 + (stage > 0) + (stage + 1 < stages_) + hasGradients, slots = number(1, 3);
+    if (stage > 0)
+      item.push_back(message(Step::Kind::recv, stage - 1, stage - 1, {}));
+    item.push_back(run(TaskKind::forward, stage > 0 ? std::vector<int64_t>{1} : std::vector<int64_t>{}));
+    if (stage + 1 < stages_)
+      item.push_back(message(Step::Kind::send, stage + 1, stage, {1}));
+    if (hasGradients)
+      item.push_back(run(TaskKind::gradients, {steps - (stage > 0) - 1}));
+    PlayList list;
+    const int64_t first = number(slots, 4), perIteration = number(1, 2) * 2;
+    for (int64_t i = 0; i < first; ++i)
+      list.steps.insert(list.steps.end(), item.begin(), item.end());
+    if (stage > 0) // its slot is free when the run that read it is done
+      item.front().waits = {slots * steps - 1};
+    if (stage + 1 < stages_ && number(0, 1) == 0) // the run writes where a message was sent from
+      item[stage > 0].waits.push_back(slots * steps - 1);
+    const int64_t left = messages_ + 8 - first, count = left / perIteration;
+    const auto begin = std::ssize(list.steps);
+    for (int64_t i = 0; i < perIteration; ++i)
+      list.steps.insert(list.steps.end(), item.begin(), item.end());
+    if (count > 1)
+      list.repeats.push_back({begin, std::ssize(list.steps), count});
+    for (int64_t i = std::max<int64_t>(count, 1) * perIteration; i < left; ++i)
+      list.steps.insert(list.steps.end(), item.begin(), item.end());
+    return list;
+  }
+
+  std::mt19937_64 random_;
+  int64_t stages_, messages_;
+  std::map<int64_t, double> transfer_; // by source
+};
+
+PlayLists unrolled(const PlayLists &lists) {
+  PlayLists out{{}, lists.groups};
+  for (const PlayList &list : lists.stages) {
+    out.stages.emplace_back();
+    plan::forEachRun(list.steps.size(), list.repeats,
+                     [&](int64_t item, int64_t) { out.stages.back().steps.push_back(list.steps[item]); });
+  }
+  return out;
+}
+
+TEST(Player, RandomChains) {
+  int64_t passedOver = 0;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    const PlayLists lists = RandomChain(seed).make(), whole = unrolled(lists);
+    const Simulated expected = simulate(whole);
+    const Played found = play(lists);
+    ASSERT_TRUE(found.stuck.empty()) << seed;
+    ASSERT_NEAR(found.makespan, expected.makespan, 1e-9 * expected.makespan) << seed;
+    passedOver += 3 * found.rounds < std::ssize(whole.stages[0].steps) / 4;
+  }
+  EXPECT_GT(passedOver, 200);
+}
+
+// Two stages that wait for each other's message first.
+TEST(Player, StagesThatWaitForEachOther) {
+  PlayLists lists;
+  for (int64_t stage : {0, 1}) {
+    PlayStep receive, send;
+    receive.kind = Step::Kind::recv, send.kind = Step::Kind::send;
+    receive.peer = send.peer = 1 - stage;
+    send.waits = {1};
+    lists.stages.push_back({{receive, send}, {}});
+  }
+  const Played played = play(lists);
+  ASSERT_EQ(played.stuck.size(), 2u);
+  for (size_t stage : {0, 1}) {
+    EXPECT_EQ(played.stuck[stage].item, 1);
+    EXPECT_EQ(played.stuck[stage].wait, 0);
+    EXPECT_EQ(played.stuck[stage].waitsFor, int64_t(1 - stage));
+  }
 }
 
 } // namespace
