@@ -39,24 +39,26 @@ LAUNCH = 2e-6  # seconds, as the machine files have it
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
-    """A number of a machine file, the field of `sources` that says where it comes from, and its bounds, which are physical."""
+    """A number of a machine file, the field of `sources` that says where it comes from, its bounds, which are physical, and where
+    the descent begins, so that a file that was fitted is fitted alike."""
     field: str
     text: str  # in sources
     least: float
     most: float
+    begin: float
 
 
 CONSTANTS = {
-    "product": Constant("products", "fractions", 0.4, 1.0),
-    "start_depth": Constant("products", "start_depth", 0, 512),
-    "forward": Constant("attention", "forward", 0.3, 0.9),
-    "backward": Constant("attention", "backward", 0.3, 0.9),
-    "memory": Constant("memory", "fraction", 0.5, 0.95),
-    "inner": Constant("links", "fraction of the first level", 0.4, 0.95),
-    "inner_latency": Constant("links", "latency of the first level", 1e-6, 3e-5),
-    "start": Constant("", "", 1e-6, 1e-4),  # a measured call alone has it
-    "outer": Constant("links", "fraction of the last level", 0.3, 0.98),
-    "outer_latency": Constant("links", "latency of the last level", 3e-6, 3e-5),
+    "product": Constant("products", "fractions", 0.4, 1.0, 0.85),
+    "start_depth": Constant("products", "start_depth", 0, 512, 100),
+    "forward": Constant("attention", "forward", 0.3, 0.9, 0.5),
+    "backward": Constant("attention", "backward", 0.3, 0.9, 0.4),
+    "memory": Constant("memory", "fraction", 0.5, 0.95, 0.8),
+    "inner": Constant("links", "fraction of the first level", 0.4, 0.95, 0.75),
+    "inner_latency": Constant("links", "latency of the first level", 1e-6, 3e-5, 4e-6),
+    "start": Constant("", "", 1e-6, 1e-4, 2e-5),  # a measured call alone has it
+    "outer": Constant("links", "fraction of the last level", 0.3, 0.98, 0.85),
+    "outer_latency": Constant("links", "latency of the last level", 3e-6, 3e-5, 1e-5),
 }
 
 
@@ -163,7 +165,7 @@ def fit_all_reduce(machine, hardware, values):
     def loss(tried):
         return statistics.mean(abs(math.log(seconds(tried, ranks, moved) / taken)) for ranks, moved, taken in rows)
 
-    values = descend(loss, values | {"start": 2e-5}, ("inner", "inner_latency", "start"))
+    values = descend(loss, values | {"start": CONSTANTS["start"].begin}, ("inner", "inner_latency", "start"))
     loss_of_fit = loss(values)
     return values, (f"{len(rows)} all-reduces of vtrain_allreduce.csv with a start of {1e6 * values.pop('start'):.0f} us each, "
                     f"mean error {loss_of_fit:.1%}")
@@ -306,7 +308,11 @@ def fit(name, plans):
         values = {constant: read(other, constant) for constant in OF_CHIP}
         facts = dict.fromkeys(values, f"what {how['of']} has")
     else:
-        values, facts = {constant: read(before, constant) for constant in CONSTANTS if CONSTANTS[constant].field}, {}
+        fitted = set(how["steps"]) | ({"product", "start_depth"} if PRODUCTS in how else set())
+        fitted |= {"inner", "inner_latency"} if ALL_REDUCE in how else set()
+        values = {name: constant.begin if name in fitted else read(before, name)
+                  for name, constant in CONSTANTS.items() if constant.field}
+        facts = {}
         if PRODUCTS in how:
             values, text = fit_products(before, how[PRODUCTS], values)
             facts |= dict.fromkeys(("product", "start_depth"), text)
@@ -338,9 +344,8 @@ def main():
         options.plans = (options.plans or pathlib.Path(folder)).resolve()
         options.plans.mkdir(parents=True, exist_ok=True)
         names = [options.machine] if options.machine else list(FITS)
-        # vtrain_single is of models so small that the host decides their time.
         rows = [row for row in published.rows() if not row.reason and not row.bound and row.seconds and row.ran
-                and row.machine in names and row.table != "vtrain_single"]
+                and row.machine in names]
         plans = Plans(options, rows)
         for name in names:
             machine = fit(name, plans)
