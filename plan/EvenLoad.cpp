@@ -21,7 +21,7 @@ static std::vector<int64_t> valuesWithRows(const Mesh &mesh, const Instruction &
   return values;
 }
 
-EvenLoad::EvenLoad(const Mesh &mesh, const Program &program) : mesh_(mesh) {
+EvenLoad::EvenLoad(const Mesh &mesh, const Program &program, double imbalance) : mesh_(mesh), imbalance_(imbalance) {
   for (const Instruction &instruction : program.instructions)
     state(instruction);
   if (shares_.empty())
@@ -36,7 +36,7 @@ EvenLoad::EvenLoad(const Mesh &mesh, const Program &program) : mesh_(mesh) {
 void EvenLoad::state(const Instruction &instruction) {
   const auto know = [&](size_t operand, double rows, int64_t places) {
     if (const int64_t value = instruction.operands[operand].value; value >= 0)
-      shares_[value] = std::min(1.0, rows / double(places));
+      shares_[value] = std::min(1.0, imbalance_ * rows / double(places));
   };
   if (const auto *exchange = std::get_if<ExchangeRows>(&instruction.body))
     know(exchange->back ? 1 : 2, double(exchange->rows), exchange->places);

@@ -1,5 +1,5 @@
-// The work of instructions on rows of experts where every expert has equally many. A plan has places for the rows that may come,
-// as many as a rank has in the worst case; the work is that of the rows that do.
+// The work of instructions on rows of experts where every expert has equally many, or the fullest rank so many times the mean. A plan
+// has places for the rows that may come, as many as a rank has in the worst case; the work is that of the rows that do.
 #pragma once
 
 #include "plan/Plan.h"
@@ -15,7 +15,8 @@ namespace mgc::plan {
 // (OperandInfo::isCounted) all fill the same share. Where nothing states it, all places are filled.
 class EvenLoad {
 public:
-  EvenLoad(const Mesh &mesh, const Program &program);
+  // `imbalance`: rows of the fullest rank over the mean; what has no place does not come.
+  EvenLoad(const Mesh &mesh, const Program &program, double imbalance = 1);
   Work workOf(const Instruction &instruction) const; // for an instruction of the program
   double shareOf(int64_t value) const;               // 1: nothing states it
 
@@ -26,6 +27,7 @@ private:
   Work ofKernel(const RowKernel &kernel, double share) const;
 
   const Mesh &mesh_;
+  const double imbalance_;
   std::map<int64_t, double> shares_; // by the number of the value
 };
 

@@ -2,6 +2,7 @@
 #include "tools/MeasuredRun.h"
 
 #include "plan/mesh/Mesh.h"
+#include "runtime/comm/tcp/Connection.h"
 
 #include <algorithm>
 #include <map>
@@ -205,6 +206,8 @@ Json meanOf(const std::vector<Json> &profiles) {
 // Limits of what rank 0 gathers: the store and the page hold it at once.
 constexpr int64_t kMostRanksShown = 64; // or one of each stage
 constexpr int64_t kMostBytes = 32 << 20;
+constexpr int64_t kMostBytesOfRank = kMaxMessageBytes / 2; // the rest of a message is for the profile
+constexpr int64_t kMostKeyBytes = 4096;                    // what a message has besides
 
 // How many of each stage.
 int64_t ranksShown(const plan::Mesh &mesh) {
@@ -238,8 +241,10 @@ Result<MeasuredRun> gatherMeasured(Processes &processes, const plan::Plan &plan,
   if (isShown(plan.mesh, rank)) {
     Json ranks = ranksHere(plan, recording, step, processes.neighbours().front().rank);
     for (Json &of : ranks)
-      shorten(of, size_t(kMostBytes / (ranksShown(plan.mesh) * stageCount(plan.mesh))));
+      shorten(of, size_t(std::min(kMostBytesOfRank, kMostBytes / (ranksShown(plan.mesh) * stageCount(plan.mesh)))));
     own = Json{{"ranks", std::move(ranks)}, {"profile", profileJson(profile)}}.dump();
+    if (own.size() > size_t(kMaxMessageBytes - kMostKeyBytes))
+      own.clear(); // rank 0 would wait for it in vain
   }
   MGC_ASSIGN(all, processes.store().gatherToFirst("page", rank, size, own, processes.deadline()));
   Json ranks = Json::array();

@@ -65,6 +65,8 @@ Status RunPage::ended(const TrainingSummary &summary, const Engine &engine, Proc
                                         : measuredHere(plan, engine.recording(), summary.profile);
   if (path_.empty())
     return Status::ok();
+  if (!measured.isOk() && lacks_.empty())
+    lacks_ = fmt::format("of other processes nothing is shown: {}", measured.status().message());
   if (!measured.isOk())
     measured = measuredHere(plan, engine.recording(), summary.profile);
   MGC_TRY(std::move(read_).at("--html"));

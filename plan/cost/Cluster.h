@@ -18,6 +18,7 @@ struct Cluster {
   const plan::Mesh &mesh;
   plan::Target target = plan::Target::cpu;
   const SoftwareStack &stack = ownStack();
+  double imbalance = 1; // rows of experts of the fullest rank, over the mean
 };
 
 // The ranks of a group inside one domain of each level of links; of the last level: all.

@@ -102,12 +102,18 @@ double computeSeconds(const Cluster &cluster, WorkKind kind, const Work &work, b
   return 0;
 }
 
+// An exchange takes as long as the rank needs to which, or from which, most rows go; rows without a place do not travel.
+double loadOf(const Cluster &cluster, const plan::InstructionBody &body) {
+  const auto *exchange = std::get_if<plan::ExchangeRows>(&body);
+  return exchange ? std::clamp(double(exchange->places) / double(exchange->rows), 1.0, cluster.imbalance) : 1;
+}
+
 } // namespace
 
 double secondsOf(const Cluster &cluster, const plan::InstructionBody &body, const Work &work) {
   const Machine &machine = cluster.machine;
   if (isCommunication(body))
-    return machine.launch + communicationSeconds(cluster, body);
+    return machine.launch + communicationSeconds(cluster, body) * loadOf(cluster, body);
   if (const auto *attention = std::get_if<plan::Attention>(&body); attention && !cluster.stack.attention.isFused)
     return unfusedSeconds(cluster, *attention);
   if (const auto *copy = std::get_if<plan::HostCopy>(&body))

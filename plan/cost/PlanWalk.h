@@ -5,9 +5,12 @@
 
 namespace mgc::cost {
 
-// Programs of a block are named "layer.forward", "layer.backward".
+// Programs of a block are named "layer.forward", "layer.backward", or "layer.input" and "layer.weight".
 inline bool isForward(const plan::Program &program) { return program.name.ends_with(".forward"); }
-inline bool isBackward(const plan::Program &program) { return program.name.ends_with(".backward"); }
+// The whole backward pass, or its first half: what recomputes.
+inline bool beginsBackward(const plan::Program &program) {
+  return program.name.ends_with(".backward") || program.name.ends_with(".input");
+}
 // "layer.full.forward" is of the block layer.
 inline std::string blockOf(const plan::Program &program) { return program.name.substr(0, program.name.find('.')); }
 // Whether backward has nothing of forward but the block's input.

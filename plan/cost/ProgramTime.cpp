@@ -19,6 +19,7 @@ ProgramTime &ProgramTime::operator+=(const ProgramTime &other) {
   attention += other.attention;
   rows += other.rows;
   moves += other.moves;
+  launches += other.launches;
   for (size_t use = 0; use < exposed.size(); ++use) {
     exposed[use] += other.exposed[use];
     hidden[use] += other.hidden[use];
@@ -31,7 +32,7 @@ ProgramTime &ProgramTime::operator+=(const ProgramTime &other) {
 
 ProgramTime ProgramTime::operator*(double times) const {
   ProgramTime product = *this;
-  for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.flops,
+  for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.launches, &product.flops,
                         &product.hostCopies, &product.hiddenHostCopies})
     *value *= times;
   for (size_t use = 0; use < exposed.size(); ++use) {
@@ -106,6 +107,10 @@ Overlap overlapOf(const SoftwareStack &stack, size_t use) {
   return use == size_t(plan::AxisRole::sequence) ? stack.overlap.context : stack.overlap.tensor;
 }
 
+bool hasSlices(const StackOverlap &overlap) {
+  return std::ranges::count(std::array{overlap.tensor, overlap.context, overlap.experts}, Overlap::sliced) > 0;
+}
+
 // The rest that a player needs of a collective.
 struct PricedCollective {
   size_t use = 0;
@@ -146,33 +151,31 @@ int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &wo
 // Plays works one after the other, with concurrent collectives if the target and the stack allow.
 class ProgramPlayer {
 public:
-  ProgramPlayer(const Cluster &cluster, ProgramTime &time, double rowBytes = 1)
-      : stack_(cluster.stack), isBeside_(plan::leavesCoresToProducts(cluster.target)), rowBytes_(rowBytes),
+  ProgramPlayer(const Cluster &cluster, ProgramTime &time)
+      : stack_(cluster.stack), isBeside_(plan::leavesCoresToProducts(cluster.target)), slices_(hasSlices(stack_.overlap)),
         time_(time) {}
 
   bool needsTouched(bool isCollective) const {
-    return isBeside_ && (isCollective || !pending_.empty() || !gathers_.empty());
+    return isBeside_ && (slices_ || isCollective || !pending_.empty());
   }
   void play(PricedWork work) {
     if (work.collective)
       return begin(std::move(work));
     for (int64_t left = countJoined(pending_, work); left > 0; --left)
-      expose(pending_);
-    if (!hidesCollectives(work.kind) || work.endsCall)
-      for (int64_t left = countJoined(gathers_, work); left > 0; --left)
-        expose(gathers_);
-    if (work.endsCall)
-      return;
-    const double seconds = work.seconds * (work.kind == plan::WorkKind::row ? rowBytes_ : 1);
-    partOf(time_, work.kind) += seconds;
-    if (!hidesCollectives(work.kind))
+      expose();
+    partOf(time_, work.kind) += work.endsCall ? 0 : work.seconds;
+    const bool hides = hidesCollectives(work.kind) && !work.endsCall;
+    product_ = hides ? Product{&partOf(time_, work.kind), work.seconds, work.touched} : Product();
+    for (auto gather = gathers_.begin(); gather != gathers_.end();)
+      if (gather->isInWayOf(work)) {
+        hideSlices(*gather);
+        gather = gathers_.erase(gather);
+      } else {
+        ++gather;
+      }
+    if (!hides)
       return;
     time_.flops += work.flops;
-    product_ = {&partOf(time_, work.kind), seconds};
-    while (!gathers_.empty()) {
-      hideSlices(gathers_.front());
-      gathers_.pop_front();
-    }
     while (product_.left > 0 && !pending_.empty()) {
       hide(pending_.front(), pending_.front().left);
       if (pending_.front().left <= 0)
@@ -188,12 +191,14 @@ private:
       pending_.push_back(std::move(begun));
     else if (rule == Overlap::sliced && begun.collective.isGather)
       gathers_.push_back(std::move(begun));
-    else if (rule == Overlap::sliced)
+    else if (rule == Overlap::sliced) {
+      if (!collide(begun.touched, product_.touched))
+        product_ = {};
       hideSlices(begun);
-    else
+    } else
       time_.exposed[begun.collective.use] += begun.left;
   }
-  // Beside what is left of the product, which takes longer by the units that the collective has.
+  // Concurrently with what is left of the product, which takes longer by the units that the collective has.
   void hide(PendingWork &work, double most) {
     const double share = 1 - work.collective.taken;
     const double part = std::min(most, product_.left / share);
@@ -208,25 +213,29 @@ private:
       hide(work, work.left * (1 - 1 / double(work.collective.ranks)));
     time_.exposed[work.collective.use] += work.left;
   }
-  void expose(std::deque<PendingWork> &works) {
-    time_.exposed[works.front().collective.use] += works.front().left;
-    works.pop_front();
+  void expose() {
+    time_.exposed[pending_.front().collective.use] += pending_.front().left;
+    pending_.pop_front();
   }
 
   struct Product {
     double *part = nullptr; // to which its seconds were added
-    double left = 0;        // seconds beside which nothing was yet
+    double left = 0;        // seconds concurrent with which nothing was yet
+    std::vector<TouchedBytes> touched = {};
   };
   const SoftwareStack &stack_;
-  const bool isBeside_;
-  const double rowBytes_;
+  const bool isBeside_, slices_;
   ProgramTime &time_;
-  std::deque<PendingWork> pending_, gathers_; // gathers_: in slices, for the next product
-  Product product_;                           // the last
+  std::deque<PendingWork> pending_;
+  std::vector<PendingWork> gathers_; // in slices, for the product that takes them
+  Product product_;                           // what ran last, if it is one
 };
 
-PricedWork priced(const Cluster &cluster, const Instruction &instruction, const plan::EvenLoad &load) {
-  const plan::Work work = load.workOf(instruction);
+// `rowBytes`: see secondsOf of a program.
+PricedWork priced(const Cluster &cluster, const Instruction &instruction, const plan::EvenLoad &load, double rowBytes = 1) {
+  plan::Work work = load.workOf(instruction);
+  if (kindOf(instruction.body) == plan::WorkKind::row)
+    work.bytes *= rowBytes;
   PricedWork priced{kindOf(instruction.body), secondsOf(cluster, instruction.body, work), work.flops};
   if (const std::optional<plan::RankGroup> group = groupOf(instruction.body)) {
     const plan::Communication moved = communicationOf(cluster.mesh, instruction.body);
@@ -244,15 +253,19 @@ std::vector<PricedWork> worksOf(const Cluster &cluster, const plan::Plan &plan, 
   std::vector<PricedWork> works;
   for (const plan::Call &call : plan::expandedCalls(chunk)) {
     const plan::Program &program = plan.programs[call.program];
-    const plan::EvenLoad load(cluster.mesh, program);
+    const plan::EvenLoad load(cluster.mesh, program, cluster.imbalance);
     forEachInstruction(program, [&](const Instruction &instruction) {
-      works.push_back(priced(cluster, instruction, load));
+      works.push_back(priced(cluster, instruction, load, cluster.stack.rows.layers));
       works.back().touched = bytesTouched(cluster.mesh, instruction);
       works.back().call = firstCall;
     });
     works.push_back({.call = firstCall++, .endsCall = true});
   }
   return works;
+}
+
+int64_t countKernels(const std::vector<PricedWork> &works) {
+  return std::ranges::count(works, false, &PricedWork::endsCall);
 }
 
 // Where the turns of a run begin (plan/PairTurns.h), as the runtime finds them at load.
@@ -279,25 +292,25 @@ std::vector<size_t> turnsOf(const std::vector<PricedWork> &works) {
 
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes) {
   ProgramTime time;
-  ProgramPlayer player(cluster, time, rowBytes);
-  const plan::EvenLoad load(cluster.mesh, program);
+  ProgramPlayer player(cluster, time);
+  const plan::EvenLoad load(cluster.mesh, program, cluster.imbalance);
   double host = 0; // seconds that it needs for the launches
   forEachInstruction(program, [&](const Instruction &instruction) {
     if (kindOf(instruction.body) == plan::WorkKind::hostCopy)
       return;
     host += cluster.stack.kernel;
-    PricedWork work = priced(cluster, instruction, load);
+    PricedWork work = priced(cluster, instruction, load, rowBytes);
     if (player.needsTouched(work.collective.has_value()))
       work.touched = bytesTouched(cluster.mesh, instruction);
     player.play(std::move(work));
   });
   player.play({.endsCall = true});
-  time.moves += std::max(0.0, host - time.seconds());
+  time.launches += std::max(0.0, host - time.seconds());
   return time;
 }
 
 std::vector<double> secondsOfInstructions(const Cluster &cluster, const plan::Program &program) {
-  const plan::EvenLoad load(cluster.mesh, program);
+  const plan::EvenLoad load(cluster.mesh, program, cluster.imbalance);
   std::vector<double> seconds;
   for (const Instruction &instruction : program.instructions)
     seconds.push_back(priced(cluster, instruction, load).seconds);
@@ -312,13 +325,15 @@ ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const 
   const std::array<std::vector<size_t>, 2> turns = {turnsOf(works[0]), turnsOf(works[1])};
   std::array<size_t, 2> next = {};
   ProgramTime time;
-  ProgramPlayer player(cluster, time, cluster.stack.rows.layers);
+  ProgramPlayer player(cluster, time);
+  const double host = cluster.stack.kernel * double(countKernels(works[0]) + countKernels(works[1]));
   for (const bool isSecond : plan::pairTurns(std::ssize(turns[0]), std::ssize(turns[1]))) {
     const size_t turn = next[isSecond]++;
     const size_t end = turn + 1 == turns[isSecond].size() ? works[isSecond].size() : turns[isSecond][turn + 1];
     for (size_t i = turns[isSecond][turn]; i < end; ++i)
       player.play(std::move(works[isSecond][i]));
   }
+  time.launches += std::max(0.0, host - time.seconds());
   return time;
 }
 

@@ -31,12 +31,13 @@ inline double total(const SecondsByUse &seconds) { return std::accumulate(second
 
 struct ProgramTime {
   double products = 0, attention = 0, rows = 0, moves = 0; // seconds
+  double launches = 0; // the device waits for the host to start kernels: SoftwareStack::kernel
   SecondsByUse exposed = {}, hidden = {};
   double flops = 0; // matrix products and attention, the mean where ranks differ
   // Copies between host and device that nothing hides, and the others; 0 of a program.
   double hostCopies = 0, hiddenHostCopies = 0;
 
-  double compute() const { return products + attention + rows + moves; }
+  double compute() const { return products + attention + rows + moves + launches; }
   double seconds() const { return compute() + total(exposed) + hostCopies; } // from begin to end
   ProgramTime &operator+=(const ProgramTime &other);
   ProgramTime operator*(double times) const;

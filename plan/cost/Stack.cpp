@@ -40,7 +40,7 @@ namespace {
 
 using plan::Place;
 
-constexpr double kMostPasses = 1e3, kMostKernelSeconds = 1;
+constexpr double kLeastFactor = 1e-3, kMostPasses = 1e3, kMostKernelSeconds = 1;
 
 class StackChecks {
 public:
@@ -51,10 +51,10 @@ public:
     text(stack.description, place.field("description"));
     attention(stack.attention, place.field("attention"));
     const Place products = place.field("products");
-    number(stack.products.grouped, 0, kMostPasses, products.field("grouped"));
+    number(stack.products.grouped, kLeastFactor, kMostPasses, products.field("grouped"));
     const Place rows = place.field("rows"), overlap = place.field("overlap");
-    number(stack.rows.layers, 0, kMostPasses, rows.field("layers"));
-    number(stack.rows.optimizer, 0, kMostPasses, rows.field("optimizer"));
+    number(stack.rows.layers, kLeastFactor, kMostPasses, rows.field("layers"));
+    number(stack.rows.optimizer, kLeastFactor, kMostPasses, rows.field("optimizer"));
     violations_.expect(stack.overlap.units != Overlap::sliced, overlap.field("units"),
                        "found \"sliced\", expected waits or follows: no product takes a unit in slices");
     number(stack.kernel, 0, kMostKernelSeconds, place.field("kernel"));
@@ -70,11 +70,13 @@ private:
     violations_.expect(!value.empty(), place, "found an empty string, expected some text");
   }
   void attention(const StackAttention &attention, const Place &place) {
-    number(attention.times, 0, kMostPasses, place.field("times"));
+    number(attention.times, kLeastFactor, kMostPasses, place.field("times"));
     number(attention.forwardPasses, 0, kMostPasses, place.field("forward_passes"));
     number(attention.backwardPasses, 0, kMostPasses, place.field("backward_passes"));
     violations_.expect(!attention.isFused || attention.forwardPasses + attention.backwardPasses == 0, place,
                        "is fused and passes scores through memory; expected one of both");
+    violations_.expect(attention.isFused || attention.times == 1, place.field("times"),
+                       "found {}, but attention is not fused; expected no such field", attention.times);
   }
   void sources(const std::map<std::string, std::string> &sources, const Place &place) {
     static constexpr std::string_view kSourced[] = {"attention", "products", "rows", "overlap", "repeats_last_product",

@@ -141,6 +141,7 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   parts.attention += share * layers.attention;
   parts.rows += share * layers.rows;
   parts.moves += share * layers.moves;
+  parts.launches += share * layers.launches;
   parts.context += share * layers.exposed[context];
   // Layers talk over the ranks of data for their experts alone, whose tokens are gathered where rows do not travel.
   const auto ofExperts = [](const auto &seconds) {
@@ -164,11 +165,29 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
 
 // --- Waiting ----------------------------------------------------------------------------------------
 
+auto lastProduct(const plan::Program &program) {
+  return std::ranges::find_if(program.instructions.rbegin(), program.instructions.rend(),
+                              [](const auto &one) { return kindOf(one.body) == plan::WorkKind::product; });
+}
+
+// "einsum model.layers.{}.mlp.down_proj.weight" of "layer.forward/einsum ..".
+std::string_view nameInBlock(const plan::Instruction &instruction) {
+  return std::string_view(instruction.label).substr(instruction.label.find('/') + 1);
+}
+
+// Whether the program has the forward pass's last product already: a norm behind it wants its result again.
+bool repeatsLast(const plan::Program &program, const plan::Program &forward) {
+  const auto last = lastProduct(forward);
+  return last == forward.instructions.rend() ||
+         std::ranges::any_of(program.instructions, [&](const plan::Instruction &one) {
+           return one.body == last->body && nameInBlock(one) == nameInBlock(*last);
+         });
+}
+
 // From the last product of a program on.
 plan::Program endOf(const plan::Program &program) {
   plan::Program end = program;
-  const auto last = std::ranges::find_if(end.instructions.rbegin(), end.instructions.rend(),
-                                         [](const auto &one) { return kindOf(one.body) == plan::WorkKind::product; });
+  const auto last = lastProduct(end);
   end.instructions.erase(end.instructions.begin(),
                          last == end.instructions.rend() ? end.instructions.end() : last.base() - 1);
   end.repeats.clear();
@@ -179,11 +198,11 @@ plan::Program endOf(const plan::Program &program) {
 void addRepeats(const Cluster &cluster, const Plan &plan, std::vector<ProgramTime> &times) {
   for (size_t i = 0; i < plan.programs.size(); ++i) {
     const plan::Program &backward = plan.programs[i];
-    if (!recomputesAll(backward) || !isBackward(backward))
+    if (!recomputesAll(backward) || !beginsBackward(backward))
       continue;
     for (const plan::Program &forward : plan.programs)
       if (&forward != &backward && recomputesAll(forward) && blockOf(forward) == blockOf(backward) &&
-          isForward(forward))
+          isForward(forward) && !repeatsLast(backward, forward))
         times[i] += secondsOf(cluster, endOf(forward), cluster.stack.rows.layers);
   }
 }
@@ -254,10 +273,10 @@ schedule::PlayCosts costsOf(const Cluster &cluster, const Plan &plan) {
   return costsOf(cluster, plan, chunkTimes(cluster, plan));
 }
 
-StepCost predict(const Plan &plan, const Machine &machine, const SoftwareStack &stack) {
-  const Cluster cluster{machine, plan.mesh, plan.target, stack};
+StepCost predict(const Plan &plan, const Machine &machine, const StepAssumptions &assumptions) {
+  const Cluster cluster{machine, plan.mesh, plan.target, assumptions.stack, assumptions.imbalance};
   const ChunkTimes times = chunkTimes(cluster, plan);
-  StepCost cost{stack.name};
+  StepCost cost{assumptions.stack.name, assumptions.imbalance};
   cost.costs = costsOf(cluster, plan, times);
   std::vector<ChunkPairs> pairs;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {

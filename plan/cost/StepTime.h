@@ -11,6 +11,7 @@ namespace mgc::cost {
 // unequal work, the slowest counts.
 struct StepParts {
   double products = 0, attention = 0, rows = 0, moves = 0;
+  double launches = 0;            // the device waits for the host to start kernels; of other stacks than our own
   double tensor = 0, context = 0; // collectives of the layers that nothing hides
   double experts = 0;             // exchanges of rows that nothing hides
   double gradients = 0;           // collectives of gradients and updated parameters that nothing hides
@@ -27,6 +28,7 @@ struct StageTime {
 
 struct StepCost {
   std::string stack;  // SoftwareStack::name
+  double imbalance = 1; // Cluster::imbalance
   double seconds = 0; // one training step
   StepParts parts;
   // Seconds of collectives, and of those of experts, hidden behind other work, mean over the stages.
@@ -49,8 +51,13 @@ std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const plan::P
 // is not needed: the steps of the plan's stages are not read.
 schedule::PlayCosts costsOf(const Cluster &cluster, const plan::Plan &plan);
 
-// As the stack computes it: Stack.h.
-StepCost predict(const plan::Plan &plan, const Machine &machine, const SoftwareStack &stack = ownStack());
+// How the step is computed, where it is not by ourselves with even load: Stack.h; Cluster::imbalance.
+struct StepAssumptions {
+  const SoftwareStack &stack = ownStack();
+  double imbalance = 1;
+};
+
+StepCost predict(const plan::Plan &plan, const Machine &machine, const StepAssumptions &assumptions = {});
 
 // The machine that a plan is predicted on where none is named: the one that it was compiled for, if the library has it; else the
 // first for its target.

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kMostSnapshots = 256; // rounds without one that repeats another before all are played
 constexpr size_t kMostWindow = 4096;   // steps that waits of a repeat reach back, for rounds to be compared
 
-bool isComparable(const StageState &stage) { return stage.isDone() || stage.parts[stage.part].window <= kMostWindow; }
+bool isComparable(const StageState &stage) { return stage.isDone() || stage.window <= kMostWindow; }
 
 } // namespace
 

@@ -31,7 +31,6 @@ EDGE = 16
 MOST = 0.1
 ROUNDS = 10
 FIRST_STEP = 0.15
-LAUNCH = 2e-6  # seconds, as the machine files have it
 
 
 # --- Constants -----------------------------------------------------------------------------------------------------
@@ -129,7 +128,7 @@ def table(name, **cells):
 
 def product_seconds(machine, values, m, n, k, out_bytes):
     """As plan/cost/InstructionTime.cpp has it, without parts of k."""
-    products, memory = machine["products"], machine["memory"]
+    products = machine["products"]
     best = math.inf
     for tile in products["tiles"]:
         fraction = values["product"] / (1 + EDGE / tile["m"] + EDGE / tile["n"])
@@ -138,7 +137,7 @@ def product_seconds(machine, values, m, n, k, out_bytes):
             flops = 2 * waves * products["units"] * height * width * (k + values["start_depth"])
             best = min(best, flops / (machine["flops"]["bf16"] * fraction))
     moved = 2 * (m * k + k * n) + out_bytes * m * n
-    return LAUNCH + max(best, moved / (memory["bandwidth"] * memory["fraction"]))
+    return machine["launch"] + max(best, moved / (machine["memory"]["bandwidth"] * values["memory"]))
 
 
 def fit_products(machine, hardware, values):

@@ -16,7 +16,7 @@ static Status answer(const std::vector<plan::Plan> &plans, const std::string &li
   MGC_ASSIGN(machine, cost::findMachine(machineName));
   MGC_ASSIGN(stack, stackName == "-" ? Result<cost::SoftwareStack>(cost::ownStack()) : cost::findStack(stackName));
   for (const plan::Plan &plan : plans)
-    std::cout << fmt::format("{} ", cost::predict(plan, machine, stack).seconds);
+    std::cout << fmt::format("{} ", cost::predict(plan, machine, {stack}).seconds);
   std::cout << std::endl;
   return Status::ok();
 }

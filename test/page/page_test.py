@@ -160,6 +160,18 @@ class Numbers(unittest.TestCase):
                                        delta=1e-12 * max(1, mean_row[number]))
         self.assertEqual([row["seconds"] for row in mean["rows"]], sorted((row["seconds"] for row in mean["rows"]), reverse=True))
 
+    @unittest.skipUnless(MPIRUN, "no mpirun")
+    def test_a_process_with_very_many_boxes(self):
+        # More than a message holds with the times of their instructions: it has them without.
+        run(MGC, "compile", ROOT + "/test/golden/llama", "-o", "many", *"--pp 2 --seq 4 --mbs 1 --gbs 1500 --target-cpu native".split())
+        run(*MPIRUN, "-n", "2", MGRUN, "many", "--mock-data", "--train-iters", "2", "--html", "many.html")
+        page = data_of("many.html")["run"]
+        self.assertEqual([rank["rank"] for rank in page["trace"]["ranks"]], [0, 1])
+        for rank in page["trace"]["ranks"]:
+            self.assertGreaterEqual(len(rank["boxes"]), 3000)
+            self.assertEqual({len(box) for box in rank["boxes"]}, {4})
+        self.assertEqual(page["profile"]["ranks"], 2)
+
     def test_a_run_that_goes_on(self):
         # More steps than a page holds, from an odd step on: what it holds is equally far apart.
         run(MGC, "compile", ROOT + "/test/golden/llama", "-o", "small", *"--seq 4 --mbs 1 --gbs 1 --target-cpu native".split())

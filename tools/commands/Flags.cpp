@@ -97,12 +97,17 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
              "all) or a stack file, docs/cost.md (default: mgc, our own)")
           ->check(notEmpty())
           ->excludes(schedule);
+  app.add_option("--load-imbalance", flags.imbalance,
+                 "Predict the step where the fullest rank has so many times the mean of experts' rows (1: as many as all)")
+      ->check(CLI::Range(1.0, 1e9))
+      ->excludes(schedule);
   CLI::Option *html = app.add_option("--html", flags.html,
                                      "File (.html) for all of it as a page to look at in a browser, instead of text")
                           ->check(notEmpty())
                           ->excludes(json)
                           ->excludes(schedule)
-                          ->excludes(width);
+                          ->excludes(width)
+                          ->excludes(stack);
   app.add_flag("--force", flags.force, "Let --html replace a file that is no page of mgc")->needs(html);
   app.add_flag("--print", flags.print,
                "Print the file of --machine, or of --stack, alone, without a plan: a copy to change and give to "

@@ -34,6 +34,7 @@ struct ExplainFlags {
   int64_t width = 0;    // columns of the schedule; 0: those of the terminal
   std::string machine;  // --machine: name or file; empty: by the plan's target
   std::string stack;    // --stack: name or file; empty: our own
+  double imbalance = 1; // --load-imbalance: see StepAssumptions
   bool print = false;   // --print: the machine's or the stack's file alone; the plan is empty
   std::string html;     // --html: file for the page; empty: text or JSON
   bool force = false;   // --force: the page replaces a file of another kind

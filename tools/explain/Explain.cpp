@@ -276,15 +276,15 @@ std::string trafficText(const std::vector<StageFacts> &stages) {
 }
 
 void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine, const SoftwareStack &stack,
-               const StepCost &step) {
+               bool isOther, const StepCost &step) {
   printLayout(plan, facts, step);
   say(stdout, "\neach rank of a stage{}\n{}",
       plan.virtualStages > 1 ? fmt::format(" ({} chunks)", plan.virtualStages) : "",
       workTable(plan, facts.stages, step));
   say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\n{}", predictionText(plan, machine, step));
-  if (stack.name != ownStack().name)
-    say(stdout, "\n{}", stackDifferenceText(stack, step, predict(plan, machine)));
+  if (isOther)
+    say(stdout, "\n{}", stackDifferenceText(stack, step, predict(plan, machine, {.imbalance = step.imbalance})));
   if (facts.fit)
     say(stdout, "\n{}\n{}{}", describe(*facts.fit), changesText(plan, *facts.fit),
         facts.fit->machine == machine.name
@@ -337,7 +337,7 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   MGC_ASSIGN(machine,
              flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine).at("--machine"));
   MGC_ASSIGN(stack, flags.stack.empty() ? Result<SoftwareStack>(ownStack()) : findStack(flags.stack).at("--stack"));
-  const StepCost step = predict(plan, machine, stack);
+  const StepCost step = predict(plan, machine, {stack, flags.imbalance});
   PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
   if (!flags.machine.empty())
     facts.fit = fitOf(plan, machine);
@@ -346,7 +346,7 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   if (flags.json)
     say(stdout, "{}\n", factsJson(plan, facts, machine, step).dump(2));
   else
-    printText(plan, facts, machine, stack, step);
+    printText(plan, facts, machine, stack, !flags.stack.empty() && flags.stack != stackNames().front(), step);
   return checkOutput();
 }
 

@@ -3,6 +3,7 @@
 
 #include "plan/cost/Fit.h"
 #include "plan/cost/Machine.h"
+#include "runtime/base/Json.h"
 #include "runtime/base/NumberText.h"
 
 #include <algorithm>
@@ -21,6 +22,7 @@ constexpr NamedPart kParts[] = {
     {"attention", "attention", &StepParts::attention},
     {"row_kernels", "row kernels", &StepParts::rows},
     {"moves", "moves", &StepParts::moves},
+    {"launches", "waiting for the host to start kernels", &StepParts::launches},
     {"tensor", "collectives of tensor parallelism", &StepParts::tensor},
     {"context", "collectives of context parallelism", &StepParts::context},
     {"experts", "exchanges of experts", &StepParts::experts},
@@ -76,9 +78,11 @@ std::string targetText(const plan::Plan &plan, const Machine &machine) {
 } // namespace
 
 std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
-  return fmt::format("predicted step on {} ({})\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
+  const std::string load =
+      step.imbalance > 1 ? fmt::format(", the fullest rank with {} times the mean of experts' rows", step.imbalance) : "";
+  return fmt::format("predicted step on {} ({}){}\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
                      "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
-                     machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
+                     machine.name, machine.device, load, secondsText(step.seconds), step.tokensPerSecond,
                      100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step),
                      hiddenText(plan, step), hostText(plan, step), targetText(plan, machine));
 }
@@ -88,8 +92,8 @@ std::string mgc::tools::stackDifferenceText(const SoftwareStack &stack, const St
     return fmt::format("  {:<40} {:>10}  {:>10}  {:>+7.2f} %\n", name, secondsText(theirs), secondsText(ours),
                        100 * (theirs - ours) / ours);
   };
-  std::string text = fmt::format("by the stack {} ({})\n  {:<40} {:>10}  {:>10}  of our step\n", stack.name,
-                                 stack.description, "", "the stack", own.stack);
+  std::string text = fmt::format("by the stack {} ({})\n  {:<40} {:>10}  {:>10}  of our step\n", printable(stack.name),
+                                 printable(stack.description), "", "the stack", own.stack);
   for (const NamedPart &part : kParts) {
     const double theirs = step.parts.*part.seconds, ours = own.parts.*part.seconds;
     if (std::max(theirs, ours) > kLeastShare * own.seconds)
@@ -122,6 +126,7 @@ nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost
     parts[part.key] = step.parts.*part.seconds;
   return {{"machine", machine.name},
           {"stack", step.stack},
+          {"load_imbalance", step.imbalance},
           {"seconds", step.seconds},
           {"parts", parts},
           {"hidden",

@@ -54,4 +54,5 @@ def choices(results):
     for group, of_group in groups.items():
         found = layouts(of_group)
         if len(found) > 1:
-            yield group, len(found), min(found)[1] / min(published for _, published in found) - 1, tau(found)
+            chosen = max(published for predicted, published in found if predicted == min(found)[0])
+            yield group, len(found), chosen / min(published for _, published in found) - 1, tau(found)

@@ -1,6 +1,6 @@
 // Stacks: their files, and what each field changes, worked out on paper for the machine of small numbers.
 #include "plan/cost/InstructionTime.h"
-#include "plan/cost/ProgramTime.h"
+#include "plan/cost/StepTime.h"
 
 #include "test/plan/SmallPlan.h"
 #include "test/plan/cost/ToyMachine.h"
@@ -163,7 +163,7 @@ TEST(Stacks, GathersInSlices) {
   EXPECT_GT(time.hidden[kTensor], 0);
   EXPECT_DOUBLE_EQ(time.hidden[kTensor], time.exposed[kTensor]);
   // A kernel that reads it waits for all of it.
-  program.instructions[1] = {plan::Move{.bytes = 8}, {{1, 0}, {2, 0}}, "copy"};
+  program.instructions.insert(program.instructions.begin() + 1, {plan::Move{.bytes = 8}, {{1, 0}, {2, 0}}, "copy"});
   EXPECT_DOUBLE_EQ(total(cost::secondsOf({machine, mesh(), Target::cuda, stack}, program).hidden), 0);
 }
 // One of 4 units is the collective's: the product is slower by a quarter of the time beside it.
@@ -182,12 +182,33 @@ TEST(Stacks, AProgramTakesAsLongAsItsLaunches) {
   stack.kernel = 1000;
   EXPECT_DOUBLE_EQ(timeOf(stack).seconds(), 3000);
 }
+// A stack that does more of anything, or overlaps less, is never faster.
+TEST(Stacks, MoreIsNeverFaster) {
+  const plan::Plan plan = plan::makeSmallPlan();
+  const Machine machine = makeToyMachine();
+  const auto seconds = [&](const SoftwareStack &stack) { return predict(plan, machine, {stack}).seconds; };
+  const SoftwareStack own;
+  std::vector<SoftwareStack> more(7, own);
+  more[0].rows.layers = 1000;
+  more[1].rows.optimizer = 2;
+  more[2].attention.times = 2;
+  more[3].products.grouped = 2;
+  more[4].kernel = 10;
+  more[5].overlap = {Overlap::waits, Overlap::waits, Overlap::waits, Overlap::waits};
+  more[6].repeatsLastProduct = true;
+  for (size_t i = 0; i < more.size(); ++i)
+    EXPECT_GE(seconds(more[i]), seconds(own)) << i;
+  EXPECT_GT(seconds(more[0]), seconds(own));
+  EXPECT_GT(seconds(more[4]), seconds(own));
+  EXPECT_EQ(predict(plan, machine, {more[0]}).stack, "");
+}
 TEST(Stacks, BytesOfRowKernels) {
   const Machine machine = makeToyMachine();
   Program program;
   program.instructions = {{plan::RowKernel{.flops = 1, .bytes = 1500}, {}, "rows"}};
   const Cluster cluster{machine, mesh(), Target::cuda};
-  EXPECT_DOUBLE_EQ(cost::secondsOf(cluster, program, 2.5).rows, 2.5 * cost::secondsOf(cluster, program).rows);
+  EXPECT_DOUBLE_EQ(cost::secondsOf(cluster, program).rows, 1 + 3);
+  EXPECT_DOUBLE_EQ(cost::secondsOf(cluster, program, 2.5).rows, 1 + 2.5 * 3);
 }
 
 } // namespace

@@ -99,6 +99,26 @@ TEST(ProgramTime, ExchangesAreApartAndLoadIsEven) {
   EXPECT_DOUBLE_EQ(secondsOf({machine, mesh, Target::cpu}, program).exposed[kRowExchanges], 8);
 }
 
+// The fullest rank has half as many more, or as many as it has places for: the exchange of 7 s without its launch takes as many times
+// as long, and a product of 8 rows is another wave of 12.8 s.
+TEST(ProgramTime, AllWaitForTheFullestRank) {
+  const plan::ExchangeRows exchange{.groups = 1, .rows = 4, .places = 8, .width = 2, .axes = {"tp"}};
+  const plan::GroupedGemm product{.groups = 1, .rows = 8, .n = 8, .k = 9};
+  Program program;
+  program.instructions = {{exchange, {{3, 0}, {1, 0}, {1, 1024, 0, 7}}, "there"},
+                          {product, {{1, 1024, 0, 7}, {0, 1024}, {0, 4096}, {0, 8192}}, "product"}};
+  const Machine machine = makeToyMachine();
+  const plan::Mesh mesh = plan::makeSmallPlan().mesh;
+  const auto time = [&](double imbalance) {
+    return secondsOf(Cluster{machine, mesh, Target::cuda, ownStack(), imbalance}, program);
+  };
+  EXPECT_DOUBLE_EQ(time(1).exposed[kRowExchanges], 8);
+  EXPECT_DOUBLE_EQ(time(1.5).exposed[kRowExchanges], 1 + 7 * 1.5);
+  EXPECT_DOUBLE_EQ(time(100).exposed[kRowExchanges], 1 + 7 * 2.0);
+  EXPECT_DOUBLE_EQ(time(1).products, 13.8);
+  EXPECT_DOUBLE_EQ(time(100).products, 13.8 + 12.8);
+}
+
 // Alone, each run waits 8 s for its rows. As a pair both exchanges are in progress before the first product, which
 // waits for its own and hides the other.
 TEST(ProgramTime, ARunOfAPairHidesTheExchangeOfTheOther) {
