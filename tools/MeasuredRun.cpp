@@ -207,7 +207,7 @@ Json meanOf(const std::vector<Json> &profiles) {
 constexpr int64_t kMostRanksShown = 64; // or one of each stage
 constexpr int64_t kMostBytes = 32 << 20;
 constexpr int64_t kMostBytesOfRank = kMaxMessageBytes / 2; // the rest of a message is for the profile
-constexpr int64_t kMostKeyBytes = 4096;                    // what a message has besides
+constexpr int64_t kMostKeyBytes = 4096;                    // for the rest of a message
 
 // How many of each stage.
 int64_t ranksShown(const plan::Mesh &mesh) {

@@ -37,7 +37,7 @@ GroupMembers membersOf(const Cluster &cluster, const plan::RankGroup &group);
 // with p adapters. In: a communication.
 double communicationSeconds(const Cluster &cluster, const plan::InstructionBody &body);
 
-// Units of the device that a communication takes from products beside it: those of the outermost level that it passes.
+// Units of the device that a communication takes from concurrent products: those of the outermost level that it passes.
 int64_t unitsTaken(const Cluster &cluster, const plan::InstructionBody &body);
 
 // Messages between neighbouring stages, over the slowest link that one of them takes.

@@ -54,7 +54,7 @@ struct LinkLevel {
   double bandwidth = 0; // bytes/s of one device in one direction
   double fraction = 1;  // fraction of the bandwidth that a collective reaches
   double latency = 0;   // seconds of one message
-  int64_t units = 0;    // how many of ProductRates::units a collective takes from products beside it
+  int64_t units = 0;    // how many of ProductRates::units a collective takes from concurrent products
 };
 
 struct Machine {

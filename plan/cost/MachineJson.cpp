@@ -144,7 +144,8 @@ private:
       rate(links[i].bandwidth, at.field("bandwidth"));
       fraction(links[i].fraction, at.field("fraction"));
       number(links[i].latency, 0, kMostSeconds, at.field("latency"));
-      violations_.expect(machine.products.units < 1 || (links[i].units >= 0 && links[i].units < machine.products.units), at.field("units"),
+      violations_.expect(machine.products.units < 1 || (links[i].units >= 0 && links[i].units < machine.products.units),
+                         at.field("units"),
                          "found {}, expected a whole number from 0 to {}: products keep one of their {}",
                          links[i].units, machine.products.units - 1, machine.products.units);
       domain(links, i, at.field("ranks"));

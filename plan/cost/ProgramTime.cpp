@@ -32,8 +32,8 @@ ProgramTime &ProgramTime::operator+=(const ProgramTime &other) {
 
 ProgramTime ProgramTime::operator*(double times) const {
   ProgramTime product = *this;
-  for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.launches, &product.flops,
-                        &product.hostCopies, &product.hiddenHostCopies})
+  for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.launches,
+                        &product.flops, &product.hostCopies, &product.hiddenHostCopies})
     *value *= times;
   for (size_t use = 0; use < exposed.size(); ++use) {
     product.exposed[use] *= times;
@@ -152,12 +152,10 @@ int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &wo
 class ProgramPlayer {
 public:
   ProgramPlayer(const Cluster &cluster, ProgramTime &time)
-      : stack_(cluster.stack), isBeside_(plan::leavesCoresToProducts(cluster.target)), slices_(hasSlices(stack_.overlap)),
-        time_(time) {}
+      : stack_(cluster.stack), isBeside_(plan::leavesCoresToProducts(cluster.target)),
+        slices_(hasSlices(stack_.overlap)), time_(time) {}
 
-  bool needsTouched(bool isCollective) const {
-    return isBeside_ && (slices_ || isCollective || !pending_.empty());
-  }
+  bool needsTouched(bool isCollective) const { return isBeside_ && (slices_ || isCollective || !pending_.empty()); }
   void play(PricedWork work) {
     if (work.collective)
       return begin(std::move(work));
@@ -228,11 +226,12 @@ private:
   ProgramTime &time_;
   std::deque<PendingWork> pending_;
   std::vector<PendingWork> gathers_; // in slices, for the product that takes them
-  Product product_;                           // what ran last, if it is one
+  Product product_;                  // the last to run, where nothing else ran since
 };
 
 // `rowBytes`: see secondsOf of a program.
-PricedWork priced(const Cluster &cluster, const Instruction &instruction, const plan::EvenLoad &load, double rowBytes = 1) {
+PricedWork priced(const Cluster &cluster, const Instruction &instruction, const plan::EvenLoad &load,
+                  double rowBytes = 1) {
   plan::Work work = load.workOf(instruction);
   if (kindOf(instruction.body) == plan::WorkKind::row)
     work.bytes *= rowBytes;

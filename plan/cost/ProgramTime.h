@@ -4,7 +4,7 @@
 // hidden by the products and attention that follow it, second for second, up to the first instruction that touches its
 // operands: row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed,
 // and takes the time of the program. Collectives of a program follow each other. Exchanges of rows are collectives like
-// others. A stack (Stack.h) may have other rules for the collectives of a role. A product beside a collective is slower by the
+// others. A stack (Stack.h) may have other rules for the collectives of a role. A product concurrent with a collective is slower by the
 // units that the collective takes (LinkLevel::units).
 //
 //   dgrad 3 s   reduce 4 s   norm 1 s   wgrad 3 s   reads reduce's result

@@ -27,9 +27,9 @@ struct StageTime {
 };
 
 struct StepCost {
-  std::string stack;  // SoftwareStack::name
+  std::string stack;    // SoftwareStack::name
   double imbalance = 1; // Cluster::imbalance
-  double seconds = 0; // one training step
+  double seconds = 0;   // one training step
   StepParts parts;
   // Seconds of collectives, and of those of experts, hidden behind other work, mean over the stages.
   double hiddenLayers = 0, hiddenExchanges = 0, hiddenGradients = 0;

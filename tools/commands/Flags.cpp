@@ -97,8 +97,9 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
              "all) or a stack file, docs/cost.md (default: mgc, our own)")
           ->check(notEmpty())
           ->excludes(schedule);
-  app.add_option("--load-imbalance", flags.imbalance,
-                 "Predict the step where the fullest rank has so many times the mean of experts' rows (1: as many as all)")
+  app.add_option(
+         "--load-imbalance", flags.imbalance,
+         "Predict the step where the fullest rank has so many times the mean of experts' rows (1: as many as all)")
       ->check(CLI::Range(1.0, 1e9))
       ->excludes(schedule);
   CLI::Option *html = app.add_option("--html", flags.html,

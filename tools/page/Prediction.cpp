@@ -79,12 +79,14 @@ std::string targetText(const plan::Plan &plan, const Machine &machine) {
 
 std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
   const std::string load =
-      step.imbalance > 1 ? fmt::format(", the fullest rank with {} times the mean of experts' rows", step.imbalance) : "";
-  return fmt::format("predicted step on {} ({}){}\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
-                     "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
-                     machine.name, machine.device, load, secondsText(step.seconds), step.tokensPerSecond,
-                     100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step),
-                     hiddenText(plan, step), hostText(plan, step), targetText(plan, machine));
+      step.imbalance > 1 ? fmt::format(", the fullest rank with {} times the mean of experts' rows", step.imbalance)
+                         : "";
+  return fmt::format(
+      "predicted step on {} ({}){}\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
+      "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
+      machine.name, machine.device, load, secondsText(step.seconds), step.tokensPerSecond, 100 * step.modelUtilisation,
+      100 * step.hardwareUtilisation, partsText(step), hiddenText(plan, step), hostText(plan, step),
+      targetText(plan, machine));
 }
 
 std::string mgc::tools::stackDifferenceText(const SoftwareStack &stack, const StepCost &step, const StepCost &own) {
