@@ -1,8 +1,6 @@
 // The text of a machine file -> a Machine. See Machine.h.
+#include "plan/cost/FileChecks.h"
 #include "plan/cost/Machine.h"
-#include "plan/json/JsonReader.h"
-
-#include <cmath>
 
 namespace mgc::cost {
 
@@ -56,9 +54,11 @@ constexpr double kMostRate = 1e24, kMostSeconds = 1, kLeastFraction = 1e-9;
 constexpr int64_t kMostRanks = int64_t(1) << 31, kMostTile = 1 << 16;
 constexpr size_t kMostLinks = 8, kMostTiles = 32;
 
-class MachineChecks {
+constexpr std::string_view kSourced[] = {"flops", "products", "attention", "rows", "memory", "host", "launch", "links"};
+
+class MachineChecks : FileChecks {
 public:
-  explicit MachineChecks(plan::Violations &violations) : violations_(violations) {}
+  using FileChecks::FileChecks;
 
   void check(const Machine &machine, const Place &place) {
     text(machine.name, place.field("name"));
@@ -72,14 +72,10 @@ public:
     host(machine.host, place.field("host"));
     number(machine.launch, 0, kMostSeconds, place.field("launch"));
     links(machine, place.field("links"));
-    sources(machine.sources, place.field("sources"));
+    sources(machine.sources, kSourced, "field with numbers", place.field("sources"));
   }
 
 private:
-  void number(double value, double least, double most, const Place &place) {
-    violations_.expect(std::isfinite(value) && value >= least && value <= most, place,
-                       "found {}, expected a number from {} to {}", value, least, most);
-  }
   void rate(double value, const Place &place) { number(value, 1, kMostRate, place); }
   void fraction(double value, const Place &place) {
     violations_.expect(value >= kLeastFraction && value <= 1, place, "found {}, expected a fraction: from {} to 1",
@@ -88,9 +84,6 @@ private:
   void whole(int64_t value, int64_t most, const Place &place) {
     violations_.expect(value >= 1 && value <= most, place, "found {}, expected a whole number from 1 to {}", value,
                        most);
-  }
-  void text(const std::string &value, const Place &place) {
-    violations_.expect(!value.empty(), place, "found an empty string, expected some text");
   }
 
   void target(const std::string &value, const Place &place) {
@@ -166,22 +159,6 @@ private:
       violations_.expect(ranks % before == 0 && ranks > (i > 0 ? before : 1), place,
                          "found {}, expected a larger multiple of the {} ranks of the level before", ranks, before);
   }
-
-  void sources(const std::map<std::string, std::string> &sources, const Place &place) {
-    static constexpr std::string_view kSourced[] = {"flops",  "products", "attention", "rows",
-                                                    "memory", "host",     "launch",    "links"};
-    for (std::string_view name : kSourced)
-      violations_.expect(sources.contains(std::string(name)), place,
-                         "\"{}\" is missing; expected where its numbers come from", name);
-    for (const auto &[name, source] : sources) {
-      violations_.expect(std::ranges::find(kSourced, name) != std::end(kSourced), place,
-                         "\"{}\" is no field with numbers; expected one of {}", printable(name),
-                         fmt::join(kSourced, ", "));
-      violations_.expect(!source.empty(), place.field(name), "found an empty string, expected some text");
-    }
-  }
-
-  plan::Violations &violations_;
 };
 
 } // namespace

@@ -2,9 +2,7 @@
 #include "plan/cost/Stack.h"
 
 #include "CostTexts.h"
-#include "plan/json/JsonReader.h"
-
-#include <cmath>
+#include "plan/cost/FileChecks.h"
 
 namespace mgc::cost {
 
@@ -42,9 +40,11 @@ using plan::Place;
 
 constexpr double kLeastFactor = 1e-3, kMostPasses = 1e3, kMostKernelSeconds = 1;
 
-class StackChecks {
+constexpr std::string_view kSourced[] = {"attention", "products", "rows", "overlap", "repeats_last_product", "kernel"};
+
+class StackChecks : FileChecks {
 public:
-  explicit StackChecks(plan::Violations &violations) : violations_(violations) {}
+  using FileChecks::FileChecks;
 
   void check(const SoftwareStack &stack, const Place &place) {
     text(stack.name, place.field("name"));
@@ -58,17 +58,10 @@ public:
     violations_.expect(stack.overlap.units != Overlap::sliced, overlap.field("units"),
                        "found \"sliced\", expected waits or follows: no product takes a unit in slices");
     number(stack.kernel, 0, kMostKernelSeconds, place.field("kernel"));
-    sources(stack.sources, place.field("sources"));
+    sources(stack.sources, kSourced, "field of a stack", place.field("sources"));
   }
 
 private:
-  void number(double value, double least, double most, const Place &place) {
-    violations_.expect(std::isfinite(value) && value >= least && value <= most, place,
-                       "found {}, expected a number from {} to {}", value, least, most);
-  }
-  void text(const std::string &value, const Place &place) {
-    violations_.expect(!value.empty(), place, "found an empty string, expected some text");
-  }
   void attention(const StackAttention &attention, const Place &place) {
     number(attention.times, kLeastFactor, kMostPasses, place.field("times"));
     number(attention.forwardPasses, 0, kMostPasses, place.field("forward_passes"));
@@ -78,21 +71,6 @@ private:
     violations_.expect(attention.isFused || attention.times == 1, place.field("times"),
                        "found {}, but attention is not fused; expected no such field", attention.times);
   }
-  void sources(const std::map<std::string, std::string> &sources, const Place &place) {
-    static constexpr std::string_view kSourced[] = {"attention", "products", "rows", "overlap", "repeats_last_product",
-                                                    "kernel"};
-    for (std::string_view name : kSourced)
-      violations_.expect(sources.contains(std::string(name)), place, "\"{}\" is missing; expected where it comes from",
-                         name);
-    for (const auto &[name, source] : sources) {
-      violations_.expect(std::ranges::find(kSourced, name) != std::end(kSourced), place,
-                         "\"{}\" is no field of a stack; expected one of {}", printable(name),
-                         fmt::join(kSourced, ", "));
-      text(source, place.field(name));
-    }
-  }
-
-  plan::Violations &violations_;
 };
 
 } // namespace

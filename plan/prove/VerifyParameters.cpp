@@ -1,5 +1,6 @@
 // Parameters against the checkpoint tensor they view and the buckets that hold them; buckets against the allocation.
 #include "plan/prove/VerifyParts.h"
+#include "plan/prove/VerifyPositions.h"
 
 #include "plan/Expand.h"
 #include "plan/Optimizers.h"
@@ -78,7 +79,7 @@ public:
                        parameter_.initStd, kMostInitStd);
     violations_.expect(parameter_.activeShare > 0 && parameter_.activeShare <= 1, place_,
                        "activeShare = {} must be above 0 and at most 1: a share of the tokens", parameter_.activeShare);
-    verifyPositions();
+    verifyPositions(checks_, parameter_, place_);
     for (const ParameterDim &dim : parameter_.dims)
       violations_.expect(dim.name != kVocabularyDim || dim.valid == checks_.plan.vocabulary, place_,
                          "'{}' has {} valid rows {}, the plan vocabulary = {}", parameter_.name, dim.valid,
@@ -90,19 +91,6 @@ public:
   }
 
 private:
-  // Where images are read, positions are theirs without those that are added for the ranks of tp, or those of features.
-  void verifyPositions() {
-    const Plan &plan = checks_.plan;
-    violations_.expect(!parameter_.ofEncoder || plan.encoderLength > 0, place_,
-                       "'{}' is of an encoder, and the plan has none", parameter_.name);
-    const auto isOneOf = [&](auto... lengths) { return ((parameter_.positions == lengths) || ...); };
-    const bool isKnown = plan.encoderLength == 0 ? isOneOf(0)
-                         : readsImages(plan)     ? isOneOf(0, plan.images.positions(), plan.images.features())
-                                                 : isOneOf(0, plan.encoderLength);
-    violations_.expect(isKnown, place_, "'{}' meets {} positions of a sample; expected those of a sequence of the plan",
-                       parameter_.name, parameter_.positions);
-  }
-
   void verifyFileView();
   void verifyStack();
   std::optional<std::vector<int64_t>> localSizes();

@@ -158,9 +158,15 @@ def write_batches(path, plan):
 
 
 # A mutant: (what, the path to a list or object in the plan, a function that changes what lies there).
+def numbered_programs(plan):
+    """Programs that run for another instance than the first, whose number is that of none."""
+    calls = [call for stage in plan["stages"] for chunk in stage["chunks"] for call in chunk["calls"]]
+    return {call["program"] for call in calls if call.get("instance", 0) != 0 or call.get("instanceStride", 0) != 0}
+
+
 def mutants(plan):
     sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
-    zeros, cleared = zero_results(plan), unit_gradients(plan)
+    zeros, cleared, numbered = zero_results(plan), unit_gradients(plan), numbered_programs(plan)
     yield "virtualStages + 1", (), lambda p: p.update(virtualStages=p["virtualStages"] + 1)
     other = "loop" if plan.get("placement", "loop") == "v" else "v"
     yield "other placement", (), lambda p: p.update(placement=other)
@@ -193,6 +199,8 @@ def mutants(plan):
             if not only_shifts(instruction):
                 yield f"{where}: {instruction['op']} dropped", ("programs", p), lambda q, i=i: drop_item(q, "instructions", i)
             for what, change in instruction_mutants(instruction, sizes):
+                if what == "no instance" and p not in numbered:
+                    continue
                 if what != "accumulate flipped" or (p, instruction["operands"][2]["segment"]) not in cleared:
                     yield f"{where}: {what}", (*path, i), change
         for what, change in program_mutants(program):

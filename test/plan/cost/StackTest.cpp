@@ -182,6 +182,32 @@ TEST(Stacks, AProgramTakesAsLongAsItsLaunches) {
   stack.kernel = 1000;
   EXPECT_DOUBLE_EQ(timeOf(stack).seconds(), 3000);
 }
+// Backward leaves out the last product of forward: the stack makes it, unless a norm behind it has made it do so already.
+TEST(Stacks, LastProductsOfFullRecomputation) {
+  const Machine machine = makeToyMachine();
+  plan::Plan plan;
+  plan.mesh = mesh();
+  plan.programs = {{.name = "layer.forward", .policy = "full"}, {.name = "layer.backward", .policy = "full"}};
+  const Gemm small{.m = 4, .n = 8, .k = 9}, large{.m = 4, .n = 16, .k = 9};
+  plan.programs[0].instructions = {{small, {{0, 0}, {0, 256}, {0, 1024}}, "layer.forward/down"}};
+  plan.programs[1].instructions = {{large, {{0, 0}, {0, 256}, {0, 1024}}, "layer.backward/up"}};
+  SoftwareStack stack;
+  const auto products = [&] { return secondsOfPrograms({machine, plan.mesh, Target::cuda, stack}, plan)[1].products; };
+  const double alone = products();
+  stack.repeatsLastProduct = true;
+  const double last = secondsOfPrograms({machine, plan.mesh, Target::cuda, stack}, plan)[0].products;
+  EXPECT_DOUBLE_EQ(products(), alone + last);
+  plan.programs[1].name = "layer.input"; // a backward in halves
+  EXPECT_DOUBLE_EQ(products(), alone + last);
+  plan.programs[1].policy = "core_attn";
+  EXPECT_DOUBLE_EQ(products(), alone);
+  plan.programs[1].policy = "full";
+  plan.programs[1].instructions.push_back(
+      {small, {{0, 0}, {0, 256}, {0, 1024}}, "layer.input/other"}); // sizes are equal
+  EXPECT_DOUBLE_EQ(products(), alone + 2 * last);
+  plan.programs[1].instructions.back().label = "layer.input/down";
+  EXPECT_DOUBLE_EQ(products(), alone + last);
+}
 // A stack that does more of anything, or overlaps less, is never faster.
 TEST(Stacks, MoreIsNeverFaster) {
   const plan::Plan plan = plan::makeSmallPlan();
