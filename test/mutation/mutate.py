@@ -380,7 +380,9 @@ def axes_mutants(instruction, sizes):
 def attention_mutants(attention):
     yield "scale doubled", lambda i: i.update(scale=2 * i["scale"])
     yield "other type", lambda i: i.update(type=other_type(i.get("type")))
-    if 0 < attention["workspaceBytes"] < 1 << 20:  # more is a bound of what a library may take; parts are padded to 256 bytes
+    # Of 64 bytes, which an operand always has, nothing may be used; beyond 1 MiB it is a bound of what a library may take. Parts are
+    # padded to 256 bytes.
+    if 64 < attention["workspaceBytes"] < 1 << 20:
         yield "less workspace", lambda i: i.update(workspaceBytes=max(i["workspaceBytes"] - 256, 0))
     yield "window of 2", lambda i: i.update(window=2)
     if attention.get("resultsInF32"):
