@@ -39,9 +39,11 @@ ArrayRef<Phase> mgc::phases() {
        },
        verifyLocalForm},
       {"stage", "chunks, buckets and the step's functions per pipeline stage",
-       [](OpPassManager &pm) { pm.addPass(createStagePass()); }, verifyStageForm},
+       [](OpPassManager &pm) { pm.addPass(createStagePass()); }, verifyStageForm, /*holdsLater=*/true, /*reads=*/{},
+       /*isOfStages=*/true},
       {"step", "the step's functions: local shapes, explicit collectives",
-       [](OpPassManager &pm) { pm.addPass(createLocalPass()); }, verifyStepIsLocal},
+       [](OpPassManager &pm) { pm.addPass(createLocalPass()); }, verifyStepIsLocal, /*holdsLater=*/true, /*reads=*/{},
+       /*isOfStages=*/true},
       {"tile", "the loss, a part of the tokens at a time", [](OpPassManager &pm) { pm.addPass(createTilePass()); },
        [](ModuleOp) { return success(); }}, // mg.tile's own verifier proves all that there is
       {"fuse", "library calls, row kernels, moves and collectives",
@@ -223,4 +225,20 @@ Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
       MGC_TRY(dump(textOf(module), fmt::format("{:02}-{}.mlir", i, phases()[i].name.str()), options.dumpDirectory));
   }
   return options.dumpDirectory.empty() ? Status::ok() : dumpTexts(module, options.to, options.dumpDirectory);
+}
+
+Status mgc::runPhasesOfBlocks(ModuleOp module, StringRef to) {
+  MGC_ASSIGN(from, phaseToStartFrom(module, ""));
+  MGC_ASSIGN(last, phaseToStopAt(to));
+  std::string messages;
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    messages += textOf(diagnostic, module.getLoc());
+    return success();
+  });
+  for (const Phase &phase : phases().slice(from + 1, last - from))
+    if (phase.isOfStages)
+      module->setAttr(kPhaseAttr, StringAttr::get(module.getContext(), phase.name));
+    else if (failed(runPasses(module, phase)))
+      return errorf("phase {}: {}", phase.name.str(), messages);
+  return Status::ok();
 }

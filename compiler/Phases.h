@@ -20,6 +20,7 @@ struct Phase {
   mlir::LogicalResult (*verify)(mlir::ModuleOp);
   bool holdsLater = true; // later phases keep the form too; false: grad replaces the logical blocks
   llvm::SmallVector<llvm::StringRef, 2> reads = {}; // attributes of the module that it decides by
+  bool isOfStages = false;                          // it makes and lowers what stages have, and leaves blocks as they are
 };
 
 // In order. The first, "import", has no passes: it is what the frontend gives or a .mlir file holds.
@@ -60,5 +61,10 @@ Result<std::string> printPhase(mlir::ModuleOp module, llvm::StringRef phase);
 // Runs the phases after `from` up to `to`. The module's form is proved before the first and after each.
 // Messages of passes and verifiers become the error.
 Status runPhases(mlir::ModuleOp module, const PhaseOptions &options);
+
+// Brings the blocks of a module to phase `to`, empty: the last, from the one that it is in: no phase of stages runs, so that the module
+// keeps its chain and has no function of a step, and no form is proved. For who asks what blocks cost under many layouts
+// (planner/search).
+Status runPhasesOfBlocks(mlir::ModuleOp module, llvm::StringRef to);
 
 } // namespace mgc

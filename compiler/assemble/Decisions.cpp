@@ -113,7 +113,7 @@ Status scheduleStages(Decisions &decisions, const ProgramDecisions &programs) {
 Status placeStages(Decisions &decisions, const ProgramDecisions &programs) {
   MGC_TRY(scheduleStages(decisions, programs).at("schedule"));
   for (StageDecisions &stage : decisions.stages)
-    MGC_SET(stage.memory, placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames)
+    MGC_SET(stage.memory, placeStage(contentsOf(stage.op, stage.chunks), stage.chunks, stage.schedule, decisions.frames)
                               .at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));
   return Status::ok();
 }

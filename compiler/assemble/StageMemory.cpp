@@ -1,10 +1,6 @@
 // See StageMemory.h.
 #include "compiler/assemble/StageMemory.h"
 
-#include "compiler/assemble/HostCopies.h"
-
-#include "compiler/step/StateBuffers.h"
-#include "compiler/step/UpdateRules.h"
 #include "plan/StepScalars.h"
 #include "runtime/base/Checked.h"
 
@@ -18,25 +14,6 @@ using namespace mlir;
 namespace mgc {
 
 namespace {
-
-plan::Bucket describeBucket(BucketOp op, size_t number) {
-  plan::Bucket bucket;
-  bucket.meanLoad = op.getMeanLoad().convertToDouble();
-  bucket.use = ruleOf(op).use;
-  bucket.name = fmt::format("bucket{}", number);
-  bucket.elements = op.getElements();
-  bucket.splitAxes = axesOf(op.getSplit());
-  bucket.reduceAxes = axesOf(op.getReduce());
-  bucket.shardAxes = axesOf(op.getShard());
-  bucket.outerAxes = axesOf(op.getOuter());
-  if (!bucket.isFrozen() || bucket.isSharded()) // else nothing asks which ranks have the same
-    bucket.dataAxes = axesOf(op.getData());
-  bucket.units = op.getUnits();
-  bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());
-  for (const StateBuffer &state : statesOf(op))
-    bucket.states.push_back({state.name.str(), state.role, dtypeOf(state.element), state.sliced});
-  return bucket;
-}
 
 plan::Input describeInput(const DataRead &data, RankedTensorType type) {
   plan::Input input{data.kind->kind, dtypeOf(type.getElementType()), {}, -1, data.shift, data.ofEncoder};
@@ -53,28 +30,6 @@ std::string textOf(Type type) {
 
 } // namespace
 
-StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks) {
-  StageFunctions names;
-  names.others = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
-  for (ReductionOp reduction : stage.all<ReductionOp>())
-    names.others.insert(reduction.getFunction().str());
-  for (PiecesOp pieces : stage.all<PiecesOp>())
-    names.others.insert(pieces.getUpdate().str());
-  for (UnitOp unit : stage.all<UnitOp>()) {
-    for (StringRef function : unit.functions())
-      names.others.insert(function.str());
-    if (unit.getGather())
-      names.forward.insert(unit.getGather()->str());
-  }
-  for (const ChunkLayout &chunk : chunks)
-    for (plan::Task task : plan::kBlockTasks)
-      for (const ChunkLayout::Call &call : chunk.callsOf(task))
-        if (call.function)
-          (task == plan::Task::forward ? names.forward : names.others)
-              .insert(func::FuncOp(call.function->function).getName().str());
-  return names;
-}
-
 namespace {
 
 // The values and the gradient of one unit in the second memory.
@@ -82,20 +37,19 @@ constexpr std::string_view kSecondUnit = "unit_value_second", kSecondGradient = 
 
 class StagePlacement {
 public:
-  StagePlacement(StageOp stage, const std::vector<ChunkLayout> &chunks, const Frames &frames)
-      : stage_(stage), module_(stage->getParentOfType<ModuleOp>()), chunks_(chunks), frames_(frames),
-        buckets_(stage.all<BucketOp>()), functions_(functionsOf(stage, chunks)) {}
+  StagePlacement(const StageContents &stage, const std::vector<ChunkLayout> &chunks, const Frames &frames)
+      : stage_(stage), chunks_(chunks), frames_(frames) {}
 
   Result<StageMemory> run(const schedule::PeriodicStage &schedule) {
     const bool hasPairs = std::ranges::any_of(
         schedule.steps, [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
     out_.twice = hasPairs                                  ? StageMemory::Twice::forPairs
-                 : trainingOf(module_).overlapsParamGather ? StageMemory::Twice::aheadOfUse
+                 : stage_.training.overlapsParamGather ? StageMemory::Twice::aheadOfUse
                                                            : StageMemory::Twice::no;
-    out_.sumsBeside = trainingOf(module_).overlapsGradReduce && !hasPairs;
+    out_.sumsBeside = stage_.training.overlapsGradReduce && !hasPairs;
     placeBuckets();
     if (hasPairs &&
-        std::ranges::any_of(buckets_, [](BucketOp bucket) { return gatherTimeOf(bucket) == GatherTime::microbatch; }))
+        llvm::is_contained(stage_.gathers, GatherTime::microbatch))
       return errorf("--no-reshard-after-forward: the schedule pairs a forward with a backward of another microbatch, "
                     "which would read values while they are gathered again\n  possible: another --schedule, or "
                     "--reshard-after-forward");
@@ -153,11 +107,9 @@ private:
   }
 
   void placeBuckets() {
-    for (auto [i, bucket] : llvm::enumerate(buckets_))
-      out_.buckets.push_back(describeBucket(bucket, i));
-    for (PiecesOp pieces : stage_.all<PiecesOp>())
-      if (pieces.getOnHost())
-        moveToHost(pieces);
+    out_.buckets = stage_.buckets;
+    for (const StageContents::Pieces &pieces : stage_.piecesOnHost)
+      moveToHost(pieces);
     for (size_t i = 0; i < out_.buckets.size(); ++i) {
       out_.gatheredStates.push_back(addSecondMemory(i));
       out_.gradientStates.push_back(addSecondGradient(i));
@@ -215,13 +167,12 @@ private:
 
   // Whether an instance has parameters of the bucket that has a place in its chunk for which isWanted holds.
   bool isOfSome(size_t bucket, llvm::function_ref<bool(size_t)> isWanted) {
-    for (PlaceOp place : stage_.all<PlaceOp>())
-      if (size_t(place.getBucket()) == bucket)
+    for (const StageContents::Place &place : stage_.places)
+      if (size_t(place.bucket) == bucket)
         for (const ChunkLayout &chunk : chunks_)
           for (auto [i, instance] : llvm::enumerate(chunk.instances()))
-            if (const int64_t number = instance.number - int64_t(place.getFirst());
-                instance.block->base == place.getBlock() && number >= 0 && number < int64_t(place.getCount()) &&
-                isWanted(i))
+            if (const int64_t number = instance.number - place.first;
+                instance.block->base == place.block && number >= 0 && number < place.count && isWanted(i))
               return true;
     return false;
   }
@@ -233,34 +184,30 @@ private:
         return argument.kind == BlockFunction::ArgumentKind::parameter && argument.index == parameter;
       });
     };
-    for (PlaceOp place : stage_.all<PlaceOp>())
-      if (size_t(place.getBucket()) == bucket)
+    for (const StageContents::Place &place : stage_.places)
+      if (size_t(place.bucket) == bucket)
         for (const ChunkLayout &chunk : chunks_)
           for (const ModelBlock *block : chunk.blocks())
             for (plan::Task task : plan::kBlockTasks)
-              if (block->base == place.getBlock() && (task == plan::Task::forward) == forward &&
-                  block->computes(task) && reads(*block->functionOf(task), place.getArgument()))
+              if (block->base == place.block && (task == plan::Task::forward) == forward && block->computes(task) &&
+                  reads(*block->functionOf(task), place.argument))
                 return true;
     return false;
   }
 
   // --- States on the host
 
-  void moveToHost(PiecesOp pieces) {
-    const PieceSizes sizes = sizesOf(pieces);
-    for (plan::State &state : out_.buckets[pieces.getBucket()].states)
-      if (llvm::is_contained(sizes.states, state.name))
-        state.hostElements += int64_t(pieces.getParts() * pieces.getCount()) * sizes.elementsOfPart;
+  void moveToHost(const StageContents::Pieces &pieces) {
+    for (plan::State &state : out_.buckets[pieces.bucket].states)
+      if (llvm::is_contained(pieces.sizes.states, state.name))
+        state.hostElements += pieces.parts * pieces.sizes.elementsOfPart;
   }
 
   // The bytes of the largest piece.
   int64_t stagingBytes() {
     int64_t most = 0;
-    for (PiecesOp pieces : stage_.all<PiecesOp>())
-      if (pieces.getOnHost()) {
-        const PieceSizes sizes = sizesOf(pieces);
-        most = std::max(most, std::accumulate(sizes.bytes.begin(), sizes.bytes.end(), int64_t(0)));
-      }
+    for (const auto &[bucket, parts, sizes] : stage_.piecesOnHost)
+      most = std::max(most, std::accumulate(sizes.bytes.begin(), sizes.bytes.end(), int64_t(0)));
     return most;
   }
 
@@ -296,7 +243,7 @@ private:
     return nullptr;
   }
   int64_t elementsOf(const plan::Bucket &bucket, const plan::State &state) {
-    return bucket.elementsOf(state, plan::groupSize(meshOf(module_), bucket.axesOf(state)));
+    return bucket.elementsOf(state, plan::groupSize(stage_.mesh, bucket.axesOf(state)));
   }
 
   // The gradient and the values of one unit of each bucket. Those of buckets that one instance has parameters of lie apart; others
@@ -363,11 +310,10 @@ private:
   // Instances that have parameters of each bucket.
   std::vector<SmallVector<Instances, 2>> instancesOfBuckets() {
     std::vector<SmallVector<Instances, 2>> all(out_.buckets.size());
-    for (PlaceOp place : stage_.all<PlaceOp>())
-      if (const Instances one{place.getBlock(), int64_t(place.getFirst()),
-                              int64_t(place.getFirst() + place.getCount())};
-          !llvm::is_contained(all[place.getBucket()], one))
-        all[place.getBucket()].push_back(one);
+    for (const StageContents::Place &place : stage_.places)
+      if (const Instances one{place.block, place.first, place.first + place.count};
+          !llvm::is_contained(all[place.bucket], one))
+        all[place.bucket].push_back(one);
     return all;
   }
   static bool haveOneInstance(ArrayRef<Instances> some, ArrayRef<Instances> others) {
@@ -402,7 +348,7 @@ private:
     plan::Ring &ring = it->second.ring;
     ring.name = data;
     ring.bytes = bytesOf(function.getArgumentTypes()[argument]);
-    const int64_t slots = plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : trainingOf(module_).microbatches;
+    const int64_t slots = plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : stage_.training.microbatches;
     ring.stride = slots > 1 ? plan::aligned(ring.bytes) : 0;
     ring.turns = {{0, slots, 0}};
     ring.offset = take(checkedMultiply(plan::aligned(ring.bytes), slots));
@@ -416,7 +362,7 @@ private:
     return plan::aligned(most);
   }
   Checked framesOf(int64_t FunctionFrame::*bytes) {
-    const int64_t forward = largestFrame(functions_.forward, bytes), others = largestFrame(functions_.others, bytes);
+    const int64_t forward = largestFrame(stage_.functions.forward, bytes), others = largestFrame(stage_.functions.others, bytes);
     return hasPairs() ? checkedAdd(forward, others) : Checked(std::max(forward, others));
   }
 
@@ -433,22 +379,19 @@ private:
     out_.forwardFlow = take(mostOf(&ChunkLayout::forwardFlowBytes));
     out_.frame = out_.forwardFrame = take(framesOf(&FunctionFrame::bytes));
     if (hasPairs())
-      out_.forwardFrame += largestFrame(functions_.others, &FunctionFrame::bytes);
+      out_.forwardFrame += largestFrame(stage_.functions.others, &FunctionFrame::bytes);
   }
 
-  StageOp stage_;
-  ModuleOp module_;
+  const StageContents &stage_;
   const std::vector<ChunkLayout> &chunks_;
   const Frames &frames_;
-  SmallVector<BucketOp> buckets_;
-  const StageFunctions functions_;
   Checked end_ = 0;
   StageMemory out_;
 };
 
 } // namespace
 
-Result<StageMemory> placeStage(StageOp stage, const std::vector<ChunkLayout> &chunks,
+Result<StageMemory> placeStage(const StageContents &stage, const std::vector<ChunkLayout> &chunks,
                                const schedule::PeriodicStage &schedule, const Frames &frames) {
   return StagePlacement(stage, chunks, frames).run(schedule);
 }

@@ -20,18 +20,11 @@
 
 #include "compiler/assemble/ChunkLayout.h"
 #include "compiler/assemble/Frame.h"
+#include "compiler/assemble/StageContents.h"
 #include "compiler/schedule/Periodic.h"
 #include "plan/Plan.h"
 
-#include <set>
-
 namespace mgc {
-
-// The functions that the stage runs: those of forward, and all others.
-struct StageFunctions {
-  std::set<std::string> forward, others;
-};
-StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks);
 
 struct StageInput {
   plan::Input input; // its ring is `ring`
@@ -73,7 +66,7 @@ struct StageMemory {
 };
 
 // Error: functions that read one kind of data as two types; more bytes than 64 bits hold.
-Result<StageMemory> placeStage(StageOp stage, const std::vector<ChunkLayout> &chunks,
+Result<StageMemory> placeStage(const StageContents &stage, const std::vector<ChunkLayout> &chunks,
                                const schedule::PeriodicStage &schedule, const Frames &frames);
 
 } // namespace mgc

@@ -14,13 +14,12 @@
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "compiler/program/VerifyLowered.h"
-#include "compiler/schedule/Balance.h"
+#include "compiler/stage/ChainCost.h"
+#include "compiler/stage/ChunkParameters.h"
 #include "compiler/stage/PipelineShape.h"
-#include "compiler/stage/TaskCosts.h"
 #include "compiler/stage/TrainedStages.h"
 #include "compiler/step/BlockParameters.h"
 #include "compiler/step/StepBuilder.h"
-#include "dialects/mg/Parameter.h"
 #include "dialects/mg/training/StageSizes.h"
 #include "runtime/base/Checked.h"
 
@@ -65,48 +64,26 @@ public:
 private:
   // --- Chunks
   LogicalResult split() {
-    std::vector<Instance> chain = blocks_.instancesOf(chain_.getBody());
-    const auto isHead = [](const Instance &instance) { return instance.block->returnsLoss(); };
-    // The head stays together with what is behind it, modules that predict later tokens.
-    const size_t end = llvm::find_if(chain, isHead) - chain.begin();
-    size_t begin = 0;
-    while (begin < end && !chain[begin].block->isLayer())
-      ++begin;
-    schedule::LayerCosts costs;
-    struct Known {
-      double flops = 0, kept = 0, states = 0;
-    };
-    std::map<const ModelBlock *, Known> known;
-    const auto costOf = [&](const ModelBlock *block) {
-      auto [it, isNew] = known.try_emplace(block);
-      if (isNew) {
-        it->second = {0, keptBytes(*block), stateBytes(*block)};
-        for (const BlockFunction *function : block->functions())
-          it->second.flops += flopsOf(function->function);
-      }
-      return it->second;
-    };
-    for (size_t i = 0; i < chain.size(); ++i)
-      if (const Known cost = costOf(chain[i].block); i >= begin && i < end) {
-        costs.layers.push_back(cost.flops);
-        costs.kept.push_back(cost.kept);
-        costs.states.push_back(cost.states);
-      } else {
-        (i < begin ? costs.embed : costs.head) += cost.flops;
-      }
+    const std::vector<Instance> chain = blocks_.instancesOf(chain_.getBody());
+    BlockWorks works;
+    for (const Instance &instance : chain)
+      if (const auto [work, isNew] = works.try_emplace(instance.block->name); isNew)
+        work->second = workOf(*instance.block);
+    const ChainCost cost = costOf(chain, works, trainingOf(module_), shardingOf(module_));
     Checked chunks = checkedMultiply(stages_, virtualStages_);
-    if (!chunks || int64_t(costs.layers.size()) < *chunks)
-      return module_.emitError() << costs.layers.size() << " layers do not fill " << stages_ << " stages x "
-                                 << virtualStages_ << " virtual stages; at most " << costs.layers.size() << " chunks";
+    const size_t layers = cost.costs.layers.size();
+    if (!chunks || int64_t(layers) < *chunks)
+      return module_.emitError() << layers << " layers do not fill " << stages_ << " stages x " << virtualStages_
+                                 << " virtual stages; at most " << layers << " chunks";
     const int64_t parts = *chunks;
     if (trained_)
       return cut(chain, trainedChunks(trained_));
-    std::vector<int64_t> sizes;
     if (trainingOf(module_).stages.empty())
-      sizes = schedule::balance(costs, parts);
-    else if (failed(cutAsAsked(ArrayRef(chain).slice(begin, end - begin), parts, sizes)))
+      return cut(chain, balancedChunks(cost, int64_t(chain.size()), parts));
+    std::vector<int64_t> sizes;
+    if (failed(cutAsAsked(ArrayRef(chain).slice(cost.begin, cost.end - cost.begin), parts, sizes)))
       return failure();
-    sizes.front() += int64_t(begin), sizes.back() += int64_t(chain.size() - end);
+    sizes.front() += cost.begin, sizes.back() += int64_t(chain.size()) - cost.end;
     return cut(chain, sizes);
   }
 
@@ -133,34 +110,6 @@ private:
     return success();
   }
 
-  // Bytes that a rank keeps of a microbatch for an instance's backward.
-  static double keptBytes(const ModelBlock &block) {
-    double bytes = 0;
-    for (auto [i, result] : llvm::enumerate(block.forward.results))
-      if (result.kind == BlockFunction::ResultKind::saved && result.activation < 0)
-        bytes += double(bytesOf(block.forward.resultType(i)));
-    return bytes;
-  }
-
-  // Bytes of an instance's parameters, about: their values, gradients, masters and two moments, or slices of them.
-  double stateBytes(const ModelBlock &block) const {
-    const TrainingSettings &training = trainingOf(module_);
-    const Sharding sharding = shardingOf(module_);
-    const auto width = [](plan::DType type) { return double(plan::sizeInBytes(type)); };
-    const double states = (training.dtype == plan::DType::f32 ? 2 : 3) * width(plan::DType::f32);
-    auto parameters = mgc::parametersOf(block);
-    double bytes = 0;
-    for (const BlockParameter &parameter : succeeded(parameters) ? *parameters : std::vector<BlockParameter>()) {
-      const double ranks = double(plan::groupSize(sharding.mesh, shardAxesOf(parameter.key, sharding)));
-      const auto share = [&](int64_t level) { return sharding.level >= level ? 1 / ranks : 1; };
-      double own = width(training.dtype) * share(3);
-      if (!isFrozen(parameter))
-        own += width(training.gradientType) * share(2) + states * share(1);
-      bytes += own * double(parameter.elements);
-    }
-    return bytes;
-  }
-
   LogicalResult cut(const std::vector<Instance> &chain, ArrayRef<int64_t> sizes) {
     int64_t next = 0, left = int64_t(chain.size());
     for (int64_t size : sizes) {
@@ -180,20 +129,10 @@ private:
   bool isData(StringAttr axis) { return plan::seesOtherTokens(mesh_.roleOf(axis)); }
 
   LogicalResult readParameters() {
-    for (const std::vector<Instance> &chunk : chunks_)
-      for (const Instance &instance : chunk) {
-        auto [it, isNew] = blockIndex_.try_emplace(instance.block, parameters_.size());
-        if (!isNew)
-          continue;
-        auto list = mgc::parametersOf(*instance.block);
-        if (failed(list))
-          return failure();
-        parameters_.push_back(std::move(*list));
-      }
-    for (const std::vector<Instance> &chunk : chunks_)
-      for (const Instance &instance : chunk)
-        for (const BlockParameter &parameter : parametersOf(instance))
-          ++uses_[nameOf(parameter, instance)];
+    auto parameters = ChunkParameters::of(chunks_);
+    if (failed(parameters))
+      return failure();
+    parameters_ = std::move(*parameters);
     return success();
   }
 
@@ -202,20 +141,13 @@ private:
     const Attribute attribute = module_->getAttr(kTrainedAttr);
     if (attribute && !trained_)
       return module_.emitError() << kTrainedAttr << " is " << attribute << "; expected a dictionary";
-    for (const std::vector<BlockParameter> &block : parameters_)
+    for (const std::vector<BlockParameter> &block : parameters_.blocks())
       for (const BlockParameter &parameter : block)
         if (trained_ && parameter.key.use != plan::BucketUse::frozen &&
             parameter.key.use != plan::BucketUse::loadCounter)
           return module_.emitError() << kTrainedAttr << " in a program that trains " << parameter.tensor
                                      << "; expected one that mg-evaluate has frozen, or no " << kTrainedAttr;
     return success();
-  }
-
-  const std::vector<BlockParameter> &parametersOf(const Instance &instance) const {
-    return parameters_[blockIndex_.at(instance.block)];
-  }
-  static std::pair<std::string, std::string> nameOf(const BlockParameter &parameter, const Instance &instance) {
-    return {nameForInstance(parameter.tensor, instance.number), parameter.part};
   }
 
   LogicalResult readTotals() {
@@ -227,99 +159,23 @@ private:
     return success(succeeded(totals));
   }
 
-  // --- Parts
-  static bool isFrozen(const BlockParameter &parameter) { return parameter.key.use == plan::BucketUse::frozen; }
-  // Elements of gradients.
-  int64_t elementsOf(const Instance &instance) {
-    int64_t elements = 0;
-    for (const BlockParameter &parameter : parametersOf(instance))
-      elements += isFrozen(parameter) ? 0 : parameter.elements;
-    return elements;
-  }
-  // Whether the instance has gradients that no other instance adds to: those of its part.
-  bool hasOwnGradients(const Instance &instance) const {
-    return llvm::any_of(parametersOf(instance), [&](const BlockParameter &parameter) {
-      return !isFrozen(parameter) && uses_.at(nameOf(parameter, instance)) == 1;
-    });
-  }
-
-  // The first instance of a chunk whose part runs something in the task that completes gradients: those of a loss are complete
-  // before weight. No part lies wholly before it.
-  int64_t firstCompleted(const std::vector<Instance> &chunk) const {
-    const bool isSplit = trainingOf(module_).splitBackward;
-    return llvm::find_if(chunk,
-                         [&](const Instance &instance) {
-                           return hasOwnGradients(instance) &&
-                                  instance.block->computes(isSplit ? plan::Task::weight : plan::Task::backward);
-                         }) -
-           chunk.begin();
-  }
-
-  // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts. Each part has
-  // gradients of its own.
-  std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
-    const int64_t least = trainingOf(module_).bucketElements;
-    std::vector<int64_t> parts;
-    // Units are complete at the end alone, and so are loads of what has no backward.
-    if (trained_ || least <= 0 || trainingOf(module_).zero > 1 ||
-        llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
-        llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
-      return parts;
-    bool isFilled = false; // the last part
-    const int64_t first = firstCompleted(chunk);
-    for (int64_t i = int64_t(chunk.size()) - 1, elements = 0; i >= 0; --i) {
-      const bool hasOwn = hasOwnGradients(chunk[i]);
-      if (parts.empty() || (isFilled && hasOwn && i >= first && elements >= least)) {
-        parts.push_back(0);
-        elements = 0;
-        isFilled = false;
-      }
-      ++parts.back();
-      elements += elementsOf(chunk[i]);
-      isFilled |= hasOwn;
-    }
-    return parts;
-  }
-
   // --- Emission
-  static void appendRange(std::vector<InstanceRange> &ranges, const InstanceRange &next) {
-    InstanceRange *last = ranges.empty() ? nullptr : &ranges.back();
-    if (last && last->block == next.block && last->part == next.part && last->first + last->count == next.first)
-      last->count += next.count;
-    else
-      ranges.push_back(next);
-  }
-
-  // parts: as partsOf; the first of them has the number `firstPart`.
-  std::vector<InstanceRange> rangesOf(const std::vector<Instance> &chunk, const std::vector<int64_t> &parts = {},
-                                      int64_t firstPart = 0) {
-    std::vector<int64_t> partOf; // from the last instance on
-    for (auto [i, count] : llvm::enumerate(parts))
-      partOf.insert(partOf.end(), count, firstPart + int64_t(i));
-    std::vector<InstanceRange> ranges;
-    for (auto [i, instance] : llvm::enumerate(chunk))
-      appendRange(ranges, {blockIndex_.at(instance.block), instance.number, 1,
-                           parts.empty() ? -1 : partOf[chunk.size() - 1 - i]});
-    return ranges;
+  // An evaluation has no gradients.
+  std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
+    const bool hasDataAxes = llvm::any_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); });
+    return trained_ ? std::vector<int64_t>() : parameters_.partsOf(chunk, trainingOf(module_), hasDataAxes);
   }
 
   LogicalResult emitStages() {
-    BucketProblem problem;
-    problem.blocks = parameters_;
-    problem.sharding = shardingOf(module_);
-    Precision precision = precisionOf(module_);
-    problem.alignment =
-        plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
-    problem.stages.resize(stages_);
+    std::vector<std::vector<int64_t>> partsOfChunks;
     std::vector<int64_t> parts(stages_, 0);
     for (size_t c = 0; c < chunks_.size(); ++c) {
-      std::vector<int64_t> own = partsOf(chunks_[c]);
-      const int64_t stage = shape_.stageOf(int64_t(c));
-      llvm::append_range(problem.stages[stage], rangesOf(chunks_[c], own, parts[stage]));
-      parts[stage] += int64_t(own.size());
+      partsOfChunks.push_back(partsOf(chunks_[c]));
+      parts[shape_.stageOf(int64_t(c))] += std::ssize(partsOfChunks.back());
     }
-    for (const auto &[block, index] : blockIndex_)
-      names_[index] = block->name;
+    const BucketProblem problem =
+        parameters_.problemOf(chunks_, partsOfChunks, shape_, shardingOf(module_), trainingOf(module_));
+    names_ = parameters_.names();
     auto planned =
         trained_ ? trainedBuckets(trained_, {problem.blocks, problem.stages, problem.sharding}) : planBuckets(problem);
     if (!planned.isOk())
@@ -383,7 +239,7 @@ private:
                          builder_.getI64IntegerAttr(piece.count), unique(function),
                          piece.isOnHost ? builder_.getUnitAttr() : UnitAttr());
     for (const PlannedPlace &place : buckets.places)
-      PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
+      PlaceOp::create(builder_, loc, names_[place.block], parameters_.blocks()[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);
     for (int64_t k = 0, part = 0; k < virtualStages_; ++k)
       for (int64_t instances : partsOf(chunks_[shape_.globalChunk(stage, k)]))
@@ -393,7 +249,7 @@ private:
       OpBuilder::InsertionGuard guard(builder_);
       auto chunk = ChunkOp::create(builder_, loc, k);
       builder_.setInsertionPointToStart(&chunk.getBody().emplaceBlock());
-      for (const InstanceRange &range : rangesOf(chunks_[shape_.globalChunk(stage, k)]))
+      for (const InstanceRange &range : parameters_.rangesOf(chunks_[shape_.globalChunk(stage, k)]))
         InstanceOp::create(builder_, loc, names_[range.block], range.first, range.count);
     }
   }
@@ -406,11 +262,9 @@ private:
   DictionaryAttr trained_; // stages of the training, where the program is evaluated; null: it is none
   schedule::Shape shape_;
   int64_t stages_ = 1, virtualStages_ = 1;
-  std::vector<std::vector<Instance>> chunks_; // global
-  std::map<const ModelBlock *, int64_t> blockIndex_;
-  std::map<int64_t, std::string> names_;
-  std::vector<std::vector<BlockParameter>> parameters_;
-  std::map<std::pair<std::string, std::string>, int64_t> uses_; // instances, by tensor and part
+  Chunks chunks_; // global
+  ChunkParameters parameters_;
+  std::map<int64_t, std::string> names_; // of blocks, by index
   TotalAxes totals_;
   std::map<std::string, StringAttr> functions_;
 };

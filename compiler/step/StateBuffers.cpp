@@ -124,23 +124,20 @@ RankedTensorType BucketTypes::of(const StateBuffer &state) const {
   return typeOf(state.element, !state.sliced ? parts_ : isOfUpdate(state.role) ? ofUpdate_ : slices_, {});
 }
 
-SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
+SmallVector<StateBuffer, 6> statesOf(const BucketTraits &bucket, const UpdateRule &rule, const Precision &precision) {
   using plan::StateRole;
-  const UpdateRule &rule = ruleOf(bucket);
-  const Precision precision = precisionOf(bucket);
-  const Type f32 = Float32Type::get(bucket.getContext());
-  const bool isSharded = bucket.isSharded();
-  const GatherTime gather = gatherTimeOf(bucket);
+  const auto [isSharded, isPerUnit, hasOuter, gather] = bucket;
+  const Type f32 = Float32Type::get(precision.values.getContext());
   SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, gather != GatherTime::never, precision.values}};
   if (gather == GatherTime::use)
     states.push_back({"unit_value", StateRole::unitValue, false, precision.values});
   else if (gather != GatherTime::never)
     states.push_back({"gathered_value", StateRole::gatheredValue, false, precision.values});
-  if (hasUnitGradients(bucket)) {
+  if (isPerUnit && rule.hasGradients) {
     states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
     states.push_back({"unit_sum", StateRole::unitSum, true, precision.gradients});
     states.push_back({"gradient_slice", StateRole::gradientSlice, true, f32});
-    if (!bucket.getOuter().empty())
+    if (hasOuter)
       states.push_back({"gradient_of_update", StateRole::gradientOfUpdate, true, f32});
   } else if (rule.hasGradients) {
     states.push_back({"gradient", StateRole::gradient, false, precision.gradients});
@@ -152,6 +149,11 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   for (StringRef name : rule.states)
     states.push_back({name, StateRole::optimizer, isSharded, f32});
   return states;
+}
+
+SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
+  return statesOf({bucket.isSharded(), bucket.getPerUnit(), !bucket.getOuter().empty(), gatherTimeOf(bucket)},
+                  ruleOf(bucket), precisionOf(bucket));
 }
 
 std::optional<StateBuffer> stateNamed(BucketOp bucket, StringRef name) {

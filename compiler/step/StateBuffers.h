@@ -65,7 +65,16 @@ struct StateBuffer {
   mlir::Type element;
 };
 
+struct UpdateRule;
+
+// The facts of a bucket that its states follow from.
+struct BucketTraits {
+  bool isSharded = false, isPerUnit = false, hasOuter = false;
+  GatherTime gather = GatherTime::never;
+};
 // In the order of the map.
+llvm::SmallVector<StateBuffer, 6> statesOf(const BucketTraits &bucket, const UpdateRule &rule,
+                                           const Precision &precision);
 llvm::SmallVector<StateBuffer, 6> statesOf(BucketOp bucket);
 std::optional<StateBuffer> stateNamed(BucketOp bucket, llvm::StringRef name);
 GatherTime gatherTimeOf(BucketOp bucket);

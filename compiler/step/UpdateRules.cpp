@@ -48,7 +48,7 @@ static_assert(kTrained.size() == plan::enumNames<plan::Optimizer>.size());
 
 } // namespace
 
-const UpdateRule &ruleOf(BucketOp bucket) {
+const UpdateRule &ruleOf(plan::BucketUse use, plan::Optimizer optimizer) {
   static const std::vector<UpdateRule> trained = [] {
     std::vector<UpdateRule> rules;
     for (size_t i = 0; i < kTrained.size(); ++i)
@@ -58,10 +58,13 @@ const UpdateRule &ruleOf(BucketOp bucket) {
   static const UpdateRule others[] = {{"router_bias", plan::BucketUse::routerBias, true, false, {}, buildRouterBias},
                                       {"load_counter", plan::BucketUse::loadCounter, true, false, {}, nullptr},
                                       {"frozen", plan::BucketUse::frozen, false, false, {}, nullptr}};
-  const auto *other =
-      llvm::find_if(others, [&](const UpdateRule &rule) { return StringRef(nameOf(rule.use)) == bucket.getUse(); });
-  return other != std::end(others) ? *other
-                                   : trained[size_t(trainingOf(bucket->getParentOfType<ModuleOp>()).optimizer)];
+  const auto *other = llvm::find_if(others, [&](const UpdateRule &rule) { return rule.use == use; });
+  return other != std::end(others) ? *other : trained[size_t(optimizer)];
+}
+
+const UpdateRule &ruleOf(BucketOp bucket) {
+  return ruleOf(plan::valueNamed<plan::BucketUse>(bucket.getUse()).value_or(plan::BucketUse::trained),
+                trainingOf(bucket->getParentOfType<ModuleOp>()).optimizer);
 }
 
 } // namespace mgc

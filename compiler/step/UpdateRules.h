@@ -26,6 +26,7 @@ struct UpdateRule {
   mlir::Operation *(*build)(mlir::OpBuilder &builder, mlir::Location loc, const UpdateOperands &operands);
 };
 
+const UpdateRule &ruleOf(plan::BucketUse use, plan::Optimizer optimizer);
 const UpdateRule &ruleOf(BucketOp bucket);
 
 } // namespace mgc

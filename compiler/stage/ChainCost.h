@@ -1,0 +1,34 @@
+// What a cut of the chain into chunks goes by. In: the chain, and the work of its blocks in phase local. Out: the costs that
+// schedule::balance takes.
+#pragma once
+
+#include "compiler/program/Blocks.h"
+#include "compiler/schedule/Balance.h"
+#include "compiler/step/Buckets.h"
+
+namespace mgc {
+
+// Work and memory of an instance of a block for one microbatch.
+struct BlockWork {
+  double flops = 0;                       // of all its functions: TaskCosts.h
+  double kept = 0;                        // bytes that a rank keeps for backward
+  std::vector<BlockParameter> parameters; // none where they cannot be read, which the caller has refused
+};
+using BlockWorks = std::map<std::string, BlockWork>; // by name of the block
+// The blocks must be in phase local.
+BlockWork workOf(const ModelBlock &block);
+
+struct ChainCost {
+  // Instances [begin, end) are shared out; those before them are in the first chunk. The head stays together with what is behind it,
+  // modules that predict later tokens: they are in the last.
+  int64_t begin = 0, end = 0;
+  schedule::LayerCosts costs;
+};
+ChainCost costOf(const std::vector<Instance> &chain, const BlockWorks &works, const TrainingSettings &training,
+                 const Sharding &sharding);
+
+// Instances of each chunk, in the order of the chain, where layers are shared out by their work. There must be as many layers as
+// chunks, at least.
+std::vector<int64_t> balancedChunks(const ChainCost &chain, int64_t instances, int64_t chunks);
+
+} // namespace mgc

@@ -1,0 +1,24 @@
+// A step of a layout, estimated from its blocks: stages are cut, scheduled, placed in memory and played as when the layout is compiled,
+// by the same functions; only the functions of a step's end are priced by their buckets (StepEnd.h).
+#pragma once
+
+#include "planner/search/ShapeBlocks.h"
+
+namespace mgc::planner {
+
+struct StageEstimate {
+  int64_t bytes = 0, hostBytes = 0; // of a rank
+  double busy = 0;                  // seconds of a step in forwards and backwards
+};
+
+struct Estimate {
+  double seconds = 0; // one step
+  std::vector<StageEstimate> stages;
+  int64_t bytes() const;     // of the rank that takes most
+  int64_t hostBytes() const; // likewise
+};
+
+// `layout` must have the axes of the shape's. Error: that of schedules and memory.
+Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine);
+
+} // namespace mgc::planner

@@ -1,0 +1,64 @@
+// See ShapeBlocks.h.
+#include "planner/search/ShapeBlocks.h"
+
+#include "compiler/Phases.h"
+#include "compiler/assemble/Programs.h"
+#include "dialects/mg/Target.h"
+
+using namespace mlir;
+
+namespace mgc::planner {
+
+namespace {
+
+std::string nameOf(const BlockFunction &function) { return func::FuncOp(function.function).getName().str(); }
+
+Result<Blocks> blocksOf(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  if (failed(blocks))
+    return errorf("the module's functions are not those of blocks");
+  return std::move(*blocks);
+}
+
+} // namespace
+
+Result<std::unique_ptr<ShapeBlocks>> ShapeBlocks::compile(MLIRContext &context, const frontend::LayoutOptions &options,
+                                                          const MakeModule &make, const cost::Machine &machine) {
+  auto out = std::make_unique<ShapeBlocks>();
+  MGC_SET(out->module_, make(context, options));
+  MGC_TRY(runPhasesOfBlocks(*out->module_, "local"));
+  MGC_ASSIGN(logical, blocksOf(*out->module_));
+  for (const auto &[name, block] : logical)
+    out->works_.emplace(name, workOf(block));
+  MGC_TRY(runPhasesOfBlocks(*out->module_, ""));
+  MGC_TRY(out->read(machine));
+  return out;
+}
+
+Status ShapeBlocks::read(const cost::Machine &machine) {
+  MGC_SET(blocks_, blocksOf(*module_));
+  chain_ = blocks_->instancesOf((*module_->getOps<ChainOp>().begin()).getBody());
+  target_ = targetOf(*module_);
+  const plan::Mesh mesh = meshOf(*module_);
+  const cost::Cluster cluster{machine, mesh, target_};
+  KernelGraphs graphs;
+  for (const auto &[name, block] : *blocks_)
+    for (const BlockFunction *function : block.functions()) {
+      const std::string symbol = nameOf(*function);
+      MGC_ASSIGN(frame, placeFrame(function->function));
+      if (!llvm::hasSingleElement(func::FuncOp(function->function).getBody().front())) {
+        MGC_ASSIGN(program, assembleProgram(function->function, frame, function, 0, graphs));
+        times_[symbol] = cost::secondsOf(cluster, program.program);
+      }
+      frames_[symbol].bytes = frame.bytes, frames_[symbol].leastBytes = frame.leastBytes;
+    }
+  return Status::ok();
+}
+
+const cost::ProgramTime &ShapeBlocks::timeOf(const BlockFunction &function) const {
+  static const cost::ProgramTime none;
+  const auto found = times_.find(nameOf(function));
+  return found == times_.end() ? none : found->second;
+}
+
+} // namespace mgc::planner

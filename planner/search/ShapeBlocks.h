@@ -1,0 +1,40 @@
+// The blocks of a model as a rank computes them under some axes, compiled up to their programs, placed in their frames and priced. In:
+// options of a layout. Out: what one microbatch of each block takes. Stages, data ranks and what they share out are of no account, so
+// that all layouts which have the same axes otherwise, the same microbatch and the same halves of backward ask one ShapeBlocks.
+#pragma once
+
+#include "compiler/assemble/Frame.h"
+#include "compiler/stage/ChainCost.h"
+#include "plan/cost/ProgramTime.h"
+#include "planner/Trials.h"
+
+namespace mgc::planner {
+
+class ShapeBlocks {
+public:
+  // The machine must outlive it. Error: the options make no layout, or a phase refuses its blocks.
+  static Result<std::unique_ptr<ShapeBlocks>> compile(mlir::MLIRContext &context,
+                                                      const frontend::LayoutOptions &options, const MakeModule &make,
+                                                      const cost::Machine &machine);
+
+  mlir::ModuleOp module() const { return *module_; }
+  const Blocks &blocks() const { return *blocks_; }
+  const std::vector<Instance> &chain() const { return chain_; }
+  const BlockWorks &works() const { return works_; }
+  const Frames &frames() const { return frames_; }                     // sizes alone
+  const cost::ProgramTime &timeOf(const BlockFunction &function) const; // of nothing where it does nothing
+  plan::Target target() const { return target_; }
+
+private:
+  Status read(const cost::Machine &machine);
+
+  mlir::OwningOpRef<mlir::ModuleOp> module_;
+  std::optional<Blocks> blocks_;
+  std::vector<Instance> chain_;
+  BlockWorks works_;
+  Frames frames_;
+  std::map<std::string, cost::ProgramTime> times_; // by function
+  plan::Target target_ = plan::Target::cpu;
+};
+
+} // namespace mgc::planner

@@ -1,0 +1,67 @@
+// Layouts estimated from their blocks (planner/search) beside the same layouts compiled and predicted.
+//   search_bench FLAGS..     flags of `mgc compile`, its model first
+#include "compiler/Phases.h"
+#include "compiler/assemble/TaskTimes.h"
+#include "frontend/Load.h"
+#include "frontend/import/Import.h"
+#include "planner/search/Estimate.h"
+#include "runtime/base/NumberText.h"
+#include "tools/commands/Flags.h"
+#include "tools/commands/LayoutFiles.h"
+#include "tools/supported/SupportedByCompiler.h"
+
+#include <chrono>
+#include <iostream>
+
+using namespace mgc;
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+Status run(const std::vector<std::string> &words) {
+  frontend::Supported supported = tools::supportedByCompiler();
+  MGC_ASSIGN(flags, tools::parseCompileFlags(words, supported));
+  MGC_ASSIGN(file, frontend::loadModel(flags.model));
+  MGC_TRY(tools::addMachineFile(flags.layout.machine.value_or(""), supported));
+  const planner::MakeModule make =
+      [&](mlir::MLIRContext &context, const frontend::LayoutOptions &options) -> Result<mlir::OwningOpRef<mlir::ModuleOp>> {
+    MGC_ASSIGN(layout, frontend::resolveLayout(file.model, options, file.defaults, supported));
+    mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file.model, layout);
+    if (layout.target.name != supported.targets.front().name)
+      (*module)->setAttr("mg.target", mlir::StringAttr::get(&context, layout.target.name));
+    return module;
+  };
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<MgDialect, mlir::func::FuncDialect>();
+  MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supported));
+  MGC_ASSIGN(first, make(context, flags.layout));
+  MGC_ASSIGN(machine, machineNamedIn(*first));
+  double start = now();
+  MGC_ASSIGN(shape, planner::ShapeBlocks::compile(context, flags.layout, make, machine));
+  const double compiled = now() - start;
+  MGC_ASSIGN(once, planner::estimate(*shape, layout, machine));
+  start = now();
+  MGC_ASSIGN(estimate, planner::estimate(*shape, layout, machine));
+  const double estimated = now() - start;
+  start = now();
+  const planner::Trial trial = planner::tryEach({flags.layout}, make).front();
+  const double tried = now() - start;
+  if (!trial.hasPlan())
+    return errorf("{}", trial.refusal);
+  std::cout << fmt::format("seconds {:.6f} of {:.6f} ({:+.3f} %), bytes {} of {} ({:+.4f} %); blocks {:.1f} ms, "
+                           "estimate {:.2f} ms, compiled {:.1f} ms\n",
+                           estimate.seconds, trial.seconds, 100 * (estimate.seconds / trial.seconds - 1),
+                           estimate.bytes(), trial.bytes, 100 * (double(estimate.bytes()) / double(trial.bytes) - 1),
+                           1e3 * compiled, 1e3 * estimated, 1e3 * tried);
+  return Status::ok();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  const Status status = run({argv + 1, argv + argc});
+  if (!status.isOk())
+    std::cerr << status.message() << "\n";
+  return status.isOk() ? 0 : 1;
+}
