@@ -9,7 +9,7 @@
 #include "compiler/step/UpdateRules.h"
 #include "dialects/mg/Parameter.h"
 #include "plan/play/Player.h"
-#include "planner/search/StepEnd.h"
+#include "planner/search/UnitCalls.h"
 
 #include <algorithm>
 #include <numeric>
@@ -154,10 +154,18 @@ private:
 
   double secondsOf(const Stage &stage, const ChunkLayout &chunk, Task task) const {
     double seconds = 0;
-    for (const ChunkLayout::Call &call : chunk.callsOf(task))
-      if (call.function)
-        seconds += shape_.timeOf(*call.function).seconds();
-    return seconds;
+    std::vector<UnitCalls::Call> calls;
+    for (const ChunkLayout::Call &call : chunk.callsOf(task)) {
+      UnitCalls::Call &one = calls.emplace_back();
+      if (!call.function || !shape_.hasProgram(*call.function))
+        continue;
+      const Instance &instance = chunk.instances()[call.instance];
+      one = {call.function, &instance, shape_.timeOf(*call.function),
+             task != Task::forward && shape_.hasProgram(instance.block->forward)};
+      seconds += one.time.seconds();
+    }
+    const bool hides = leavesCoresToProducts(shape_.target());
+    return seconds + UnitCalls(*stage.contents, stage.end, hides).secondsBeside(calls);
   }
 
   schedule::Costs costs() const {

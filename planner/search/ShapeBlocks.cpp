@@ -55,6 +55,10 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
   return Status::ok();
 }
 
+bool ShapeBlocks::hasProgram(const BlockFunction &function) const {
+  return function && times_.contains(nameOf(function));
+}
+
 const cost::ProgramTime &ShapeBlocks::timeOf(const BlockFunction &function) const {
   static const cost::ProgramTime none;
   const auto found = times_.find(nameOf(function));

@@ -22,6 +22,7 @@ public:
   const std::vector<Instance> &chain() const { return chain_; }
   const BlockWorks &works() const { return works_; }
   const Frames &frames() const { return frames_; }                     // sizes alone
+  bool hasProgram(const BlockFunction &function) const;                // it does something
   const cost::ProgramTime &timeOf(const BlockFunction &function) const; // of nothing where it does nothing
   plan::Target target() const { return target_; }
 

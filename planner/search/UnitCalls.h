@@ -1,0 +1,30 @@
+// The calls around those of a chunk's instances that gather values of units, clear their gradients and sum these up (ZeRO-2 and 3), in
+// the order in which compiler/assemble/Stages puts them, and what of them products hide, by the rule of plan/cost/UnitTime.h.
+#pragma once
+
+#include "planner/search/StepEnd.h"
+
+namespace mgc::planner {
+
+class UnitCalls {
+public:
+  UnitCalls(const StageContents &stage, const StepEnd &prices, bool hides) : stage_(stage), prices_(prices), hides_(hides) {}
+
+  struct Call {
+    const BlockFunction *function = nullptr; // it computes something
+    const Instance *instance = nullptr;
+    cost::ProgramTime time;
+    bool keepsGathered = false; // it is no forward, and the instance's forward has gathered what stays until then
+  };
+  // Seconds that the calls of units add to these, which are all of a run of a chunk, in order.
+  double secondsBeside(const std::vector<Call> &calls) const;
+
+private:
+  std::vector<int64_t> bucketsOf(const Call &call, bool gradients) const;
+
+  const StageContents &stage_;
+  const StepEnd &prices_;
+  const bool hides_;
+};
+
+} // namespace mgc::planner
