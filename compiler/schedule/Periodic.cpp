@@ -3,6 +3,7 @@
 
 #include "compiler/assemble/memory/MemorySolver.h"
 #include "compiler/schedule/FindRepeats.h"
+#include "compiler/schedule/Rings.h"
 
 #include <algorithm>
 #include <optional>
@@ -134,8 +135,16 @@ private:
     return to.kind == from.kind && to.chunk == from.chunk && to.stride == from.stride && extend(to.slots, from.slots) &&
            extend(to.begin, from.begin) && extend(to.end, from.end);
   }
+  bool extend(SlotGroup &to, const SlotGroup &from) {
+    return to.chunks == from.chunks && extend(to.slots, from.slots) && extend(to.begin, from.begin) &&
+           extend(to.end, from.end);
+  }
+  bool extend(KindSlots &to, const KindSlots &from) {
+    return to.kind == from.kind && all(to.alike, from.alike) && to.shared.has_value() == from.shared.has_value() &&
+           (!to.shared || extend(*to.shared, *from.shared));
+  }
   bool extend(PeriodicStage &to, const PeriodicStage &from) {
-    return all(to.areas, from.areas) && all(to.steps, from.steps) && all(to.repeats, from.repeats) &&
+    return all(to.slots, from.slots) && all(to.areas, from.areas) && all(to.steps, from.steps) && all(to.repeats, from.repeats) &&
            all(to.rings, from.rings) && extend(to.bytes, from.bytes) && extend(to.hostBytes, from.hostBytes) &&
            extend(to.leastBytes, from.leastBytes);
   }
@@ -162,19 +171,49 @@ Result<PeriodicSolution> generateFor(Problem problem, int64_t microbatches) {
 
 } // namespace
 
+namespace {
+
+// Two solutions for many microbatches, the second for a group more than the first, from which others follow.
+struct PeriodicSample {
+  PeriodicSolution before, last;
+  int64_t microbatches = 0, group = 1; // of the last
+  PeriodicSolution extended(const Shape &shape) const {
+    std::optional<PeriodicSolution> found = extrapolate(last, before, (shape.microbatches - microbatches) / group);
+    found->shape = shape;
+    return *std::move(found);
+  }
+};
+
 // From three problems with `sample` microbatches and some groups more. Nothing where the third does not follow from the other
 // two: the sample does not reach the steady state.
-static Result<std::optional<PeriodicSolution>> generateFrom(const Problem &problem, int64_t sample, int64_t group) {
+Result<std::optional<PeriodicSample>> sampleFrom(const Problem &problem, int64_t sample, int64_t group) {
   MGC_ASSIGN(first, generateFor(problem, sample));
   MGC_ASSIGN(second, generateFor(problem, sample + group));
   MGC_ASSIGN(third, generateFor(problem, sample + 2 * group));
-  const int64_t groups = (problem.shape.microbatches - sample - 2 * group) / group;
-  std::optional<PeriodicSolution> expected = extrapolate(second, first, 1), found = extrapolate(third, second, groups);
-  if (!expected || expected->stages != third.stages || !found)
-    return std::optional<PeriodicSolution>();
-  found->shape = problem.shape;
-  return found;
+  const std::optional<PeriodicSolution> expected = extrapolate(second, first, 1);
+  if (!expected || expected->stages != third.stages || !extrapolate(third, second, 1))
+    return std::optional<PeriodicSample>();
+  return std::optional(PeriodicSample{std::move(second), std::move(third), sample + 2 * group, group});
 }
+
+// Nothing where the problem has few microbatches, or does not repeat as far as samples show.
+Result<std::optional<PeriodicSample>> findSample(const Problem &problem) {
+  MGC_ASSIGN(row, rowOf(problem));
+  const int64_t group = groupOf(problem.shape), microbatches = problem.shape.microbatches;
+  const bool isPeriodic = problem.orders.empty() && !row.byTime; // as far as known before planning
+  int64_t sample = sampleOf(problem.shape, group);
+  for (int64_t attempt = 0; attempt < kAttempts && isPeriodic; ++attempt, sample *= 2) {
+    sample = microbatches - (microbatches - sample) / group * group; // as many more as full groups
+    if (microbatches <= sample + 3 * group)
+      break;
+    MGC_ASSIGN(found, sampleFrom(problem, sample, group));
+    if (found)
+      return std::move(found);
+  }
+  return std::optional<PeriodicSample>();
+}
+
+} // namespace
 
 PeriodicStage findRepeats(const StageSchedule &stage) {
   PeriodicStage out;
@@ -184,23 +223,109 @@ PeriodicStage findRepeats(const StageSchedule &stage) {
   out.hostBytes = stage.hostBytes;
   out.leastBytes = leastBytesOf(stage);
   out.areas = stage.areas;
+  out.slots = stage.slots;
   return out;
 }
 
 Result<PeriodicSolution> generatePeriodic(const Problem &problem) {
-  MGC_ASSIGN(row, rowOf(problem));
-  const int64_t group = groupOf(problem.shape), microbatches = problem.shape.microbatches;
-  const bool isPeriodic = problem.orders.empty() && !row.byTime; // as far as known before planning
-  int64_t sample = sampleOf(problem.shape, group);
-  for (int64_t attempt = 0; attempt < kAttempts && isPeriodic; ++attempt, sample *= 2) {
-    sample = microbatches - (microbatches - sample) / group * group; // as many more as full groups
-    if (microbatches <= sample + 3 * group)
-      break;
-    MGC_ASSIGN(found, generateFrom(problem, sample, group));
-    if (found)
-      return *std::move(found);
+  MGC_ASSIGN(sample, findSample(problem));
+  return sample ? sample->extended(problem.shape) : generateFor(problem, problem.shape.microbatches);
+}
+
+// --- Problems of other sizes ---------------------------------------------------------------------------------
+
+struct SolutionCache::Known {
+  std::optional<PeriodicSample> sample;
+  PeriodicSolution solution; // without a sample: of the one number of microbatches
+};
+
+namespace {
+
+// A problem whose buffers are as large as others where these are, and of no bytes where these are.
+Problem withoutSizes(Problem problem) {
+  for (size_t kind = 0; kind < size_t(kBufferKinds); ++kind) {
+    std::map<int64_t, int64_t> numbers = {{0, 0}};
+    for (const std::vector<Sizes> &stage : problem.bytes)
+      for (const Sizes &chunk : stage)
+        numbers.try_emplace(chunk[kind]);
+    constexpr int64_t kLeast = int64_t(1) << 10; // sizes are about equal
+    for (int64_t next = kLeast; auto &[bytes, number] : numbers)
+      number = bytes == 0 ? 0 : plan::kAlignment * next++;
+    for (std::vector<Sizes> &stage : problem.bytes)
+      for (Sizes &chunk : stage)
+        chunk[kind] = numbers.at(chunk[kind]);
   }
-  return generateFor(problem, microbatches);
+  return problem;
+}
+
+// Of a send the producer's buffer, of a recv the consumer's.
+int64_t bytesOfMessage(const Problem &problem, int64_t stage, const Step &step) {
+  const bool isGradient = makesGradient(step.task.kind);
+  const BufferKind kind = step.kind == Step::Kind::send ? (isGradient ? BufferKind::gradientOut : BufferKind::output)
+                                                        : (isGradient ? BufferKind::gradientIn : BufferKind::input);
+  return problem.bytes[size_t(stage)][size_t(step.task.chunk)][size_t(kind)];
+}
+
+// All that a solution without sizes depends on, but for the microbatches.
+std::string textOf(const Problem &problem) {
+  const Shape &shape = problem.shape;
+  std::string text = fmt::format("{} {} {} {}", problem.schedule, shape.stages, shape.virtualStages, int(shape.placement));
+  for (const std::vector<Sizes> &stage : problem.bytes)
+    for (const Sizes &chunk : stage)
+      for (const int64_t bytes : chunk)
+        text += fmt::format(" {}", bytes / plan::kAlignment);
+  for (const auto &stage : problem.idle)
+    for (const auto &chunk : stage) {
+      text += " i";
+      for (const TaskKind task : chunk)
+        text += fmt::format(" {}", int(task));
+    }
+  for (const auto &stage : problem.opened)
+    for (const bool opened : stage)
+      text += opened ? " o" : " -";
+  for (const auto &stage : problem.parts)
+    for (const int64_t parts : stage)
+      text += fmt::format(" {}", parts);
+  for (const bool shares : problem.sharesTotals)
+    text += shares ? " t" : " -";
+  return text;
+}
+
+} // namespace
+
+Result<PeriodicSolution> SolutionCache::solve(const Problem &problem) {
+  MGC_ASSIGN(row, rowOf(problem));
+  if (row.byTime || !problem.orders.empty())
+    return generatePeriodic(problem);
+  const Problem plain = withoutSizes(problem);
+  const std::string text = textOf(plain);
+  const int64_t group = groupOf(problem.shape), microbatches = problem.shape.microbatches;
+  const std::string ofMany = fmt::format("{} mod {}", text, microbatches % group),
+                    ofThese = fmt::format("{} of {}", text, microbatches);
+  auto found = known_.find(ofThese);
+  if (found == known_.end()) {
+    found = known_.find(ofMany);
+    if (found != known_.end() && microbatches < found->second->sample->microbatches)
+      found = known_.end();
+  }
+  if (found == known_.end()) {
+    auto known = std::make_shared<Known>();
+    MGC_SET(known->sample, findSample(plain));
+    if (!known->sample)
+      MGC_SET(known->solution, generateFor(plain, microbatches));
+    found = known_.insert_or_assign(known->sample ? ofMany : ofThese, std::move(known)).first;
+  }
+  const Known &known = *found->second;
+  PeriodicSolution solution = known.sample ? known.sample->extended(problem.shape) : known.solution;
+  for (size_t s = 0; s < solution.stages.size(); ++s) {
+    PeriodicStage &stage = solution.stages[s];
+    for (PeriodicStep &step : stage.steps)
+      if (step.step.kind != Step::Kind::run)
+        step.step.bytes = bytesOfMessage(problem, int64_t(s), step.step);
+    MGC_SET(stage.bytes, bytesOfSlots(stage.slots, problem.bytes[s], false));
+    MGC_SET(stage.hostBytes, bytesOfSlots(stage.slots, problem.bytes[s], true));
+  }
+  return solution;
 }
 
 } // namespace mgc::schedule

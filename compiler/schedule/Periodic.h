@@ -5,6 +5,9 @@
 
 #include "compiler/schedule/Schedule.h"
 
+#include <map>
+#include <memory>
+
 namespace mgc::schedule {
 
 // A step of the list as in plan::ScheduleStep: waits are distances back, reads and writes name rings instead of buffers.
@@ -21,6 +24,7 @@ struct PeriodicStage {
   int64_t bytes = 0, hostBytes = 0; // sizes of the areas
   int64_t leastBytes = 0;           // size of the device's buffers that live together: no area is smaller
   std::vector<BufferArea> areas;    // StageSchedule::areas, of fewer microbatches where lists repeat
+  std::vector<KindSlots> slots;     // StageSchedule::slots, likewise
   bool operator==(const PeriodicStage &) const = default;
 };
 
@@ -36,5 +40,18 @@ PeriodicStage findRepeats(const StageSchedule &stage);
 // and each by as much as the ones before, each number goes on linearly. It is no proof: plan/prove proves the plan. Else, and
 // for few, or for orders that are given or made by time, the problem itself is solved. Errors are those of generate().
 Result<PeriodicSolution> generatePeriodic(const Problem &problem);
+
+// Solutions of problems that differ in sizes and in the number of their microbatches, for who asks for many: where sizes are equal or 0
+// is all that lists depend on, but for waits of buffers that use one place after another. Steps and repeats are those of generatePeriodic, with the problem's bytes
+// in messages; rings, areas and leastBytes are of other sizes, bytes and hostBytes of the problem's.
+class SolutionCache {
+public:
+  Result<PeriodicSolution> solve(const Problem &problem);
+  int64_t size() const { return std::ssize(known_); }
+
+private:
+  struct Known; // of one problem but for its sizes and microbatches
+  std::map<std::string, std::shared_ptr<const Known>> known_;
+};
 
 } // namespace mgc::schedule

@@ -168,6 +168,20 @@ std::optional<SharedSlots> sharedRings(const std::vector<Buffers> &chunks, int64
   return single ? single : best;
 }
 
+// Bytes of the slots, each as large as the largest buffer.
+template <typename SizeOf> int64_t bytesOf(const SlotGroup &group, const SizeOf &sizeOf) {
+  int64_t most = 0;
+  for (const int64_t chunk : group.chunks)
+    most = std::max(most, plan::aligned(sizeOf(chunk)));
+  return group.slots * most;
+}
+template <typename SizeOf> bool isSharedBetter(const KindSlots &slots, const SizeOf &sizeOf) {
+  int64_t bytes = 0;
+  for (const SlotGroup &group : slots.alike)
+    bytes += bytesOf(group, sizeOf);
+  return slots.shared && bytesOf(*slots.shared, sizeOf) < bytes;
+}
+
 class Placer {
 public:
   Placer(StageSchedule &stage, int64_t group) : stage_(stage), group_(group) {}
@@ -198,17 +212,21 @@ private:
   void addKind(BufferKind kind, const std::map<int64_t, std::vector<Buffers>> &bySize) {
     std::vector<Group> groups;
     std::vector<Buffers> all;
-    int64_t bytes = 0;
     for (const auto &[size, chunks] : bySize) {
       for (Group &group : groupsOf(chunks))
         groups.push_back(std::move(group));
       all.insert(all.end(), chunks.begin(), chunks.end());
     }
-    for (const Group &group : groups)
-      bytes += group.bytes();
     const std::optional<SharedSlots> shared = all.size() > 1 ? sharedRings(all, group_) : std::nullopt;
-    if (shared && shared->slots * plan::aligned(bySize.rbegin()->first) < bytes)
-      groups = {{all, *shared, plan::aligned(bySize.rbegin()->first)}};
+    KindSlots &slots = stage_.slots.emplace_back(KindSlots{kind, {}, {}});
+    for (const Group &group : groups)
+      slots.alike.push_back(slotsOf(group));
+    if (shared) {
+      const Group together = {all, *shared, plan::aligned(bySize.rbegin()->first)};
+      slots.shared = slotsOf(together);
+      if (isSharedBetter(slots, [&](int64_t chunk) { return sizeOf(all, chunk); }))
+        groups = {together};
+    }
     for (const Group &group : groups) {
       areas_.push_back({});
       for (size_t i = 0; i < group.chunks.size(); ++i)
@@ -227,17 +245,27 @@ private:
         addArea(kind, group);
   }
 
-  void addArea(BufferKind kind, const Group &group) {
-    BufferArea area{kind,
-                    group.chunks.size() == 1 ? group.chunks.front().front()->chunk : -1,
-                    group.slots.slots,
-                    group.stride,
-                    std::numeric_limits<int64_t>::max(),
-                    0};
-    for (const Buffers &buffers : group.chunks)
+  static int64_t sizeOf(const std::vector<Buffers> &chunks, int64_t chunk) {
+    for (const Buffers &buffers : chunks)
+      if (buffers.front()->chunk == chunk)
+        return buffers.front()->bytes;
+    return 0;
+  }
+
+  static SlotGroup slotsOf(const Group &group) {
+    SlotGroup slots{{}, group.slots.slots, std::numeric_limits<int64_t>::max(), 0};
+    for (const Buffers &buffers : group.chunks) {
+      slots.chunks.push_back(buffers.front()->chunk);
       for (const ScheduledBuffer *buffer : buffers)
-        area.begin = std::min(area.begin, buffer->begin), area.end = std::max(area.end, buffer->end);
-    stage_.areas.push_back(area);
+        slots.begin = std::min(slots.begin, buffer->begin), slots.end = std::max(slots.end, buffer->end);
+    }
+    return slots;
+  }
+
+  void addArea(BufferKind kind, const Group &group) {
+    const SlotGroup slots = slotsOf(group);
+    stage_.areas.push_back({kind, slots.chunks.size() == 1 ? slots.chunks.front() : -1, slots.slots, group.stride,
+                            slots.begin, slots.end});
   }
 
   // Chunks whose buffers have the same size.
@@ -304,5 +332,23 @@ private:
 } // namespace
 
 Status placeBuffers(StageSchedule &stage, int64_t group) { return Placer(stage, group).place(); }
+
+Result<int64_t> bytesOfSlots(const std::vector<KindSlots> &slots, const std::vector<Sizes> &sizes, bool onHost) {
+  std::vector<memory::LiveBuffer> areas;
+  for (const KindSlots &kind : slots) {
+    if ((kind.kind == BufferKind::offloaded) != onHost)
+      continue;
+    const auto sizeOf = [&](int64_t chunk) { return sizes[size_t(chunk)][size_t(kind.kind)]; };
+    const auto add = [&](const SlotGroup &group) {
+      areas.push_back({bytesOf(group, sizeOf), group.begin, group.end});
+    };
+    if (isSharedBetter(kind, sizeOf))
+      add(*kind.shared);
+    else
+      std::ranges::for_each(kind.alike, add);
+  }
+  MGC_ASSIGN(assignment, memory::solve(areas));
+  return assignment.peak;
+}
 
 } // namespace mgc::schedule

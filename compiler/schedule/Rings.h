@@ -10,4 +10,8 @@ namespace mgc::schedule {
 // the bytes of the area that holds them. `group`: microbatches that a schedule moves through its chunks together.
 Status placeBuffers(StageSchedule &stage, int64_t group);
 
+// The bytes of the area on the device, or of that on the host, if the buffers of chunk c have the sizes[c]: as placeBuffers places them,
+// where chunks of the same size are those of `slots`.
+Result<int64_t> bytesOfSlots(const std::vector<KindSlots> &slots, const std::vector<Sizes> &sizes, bool onHost);
+
 } // namespace mgc::schedule

@@ -9,6 +9,7 @@
 #include "plan/PlanSchedule.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,21 @@ struct BufferArea {
   bool operator==(const BufferArea &) const = default;
 };
 
+// Slots that buffers of some chunks share, and the steps of the stage's list from their first use to their last.
+struct SlotGroup {
+  std::vector<int64_t> chunks;
+  int64_t slots = 0;
+  int64_t begin = 0, end = 0;
+  bool operator==(const SlotGroup &) const = default;
+};
+// Slots of the buffers of a kind: chunks whose buffers have the same size share some where they can; or all chunks do, if they can.
+struct KindSlots {
+  BufferKind kind = BufferKind::input;
+  std::vector<SlotGroup> alike;
+  std::optional<SlotGroup> shared;
+  bool operator==(const KindSlots &) const = default;
+};
+
 struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
   std::vector<ScheduledBuffer> buffers;
@@ -136,6 +152,7 @@ struct StageSchedule {
   int64_t bytes = 0, hostBytes = 0; // sizes of the areas that hold the buffers
   // Areas of a kind as they are, but for activation and split: of each chunk one, and where chunks can share slots another for all.
   std::vector<BufferArea> areas;
+  std::vector<KindSlots> slots; // what the areas are made of
 };
 
 struct Solution {

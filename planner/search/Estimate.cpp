@@ -32,8 +32,9 @@ bool hasDataAxes(const plan::Mesh &mesh) {
 
 class Estimator {
 public:
-  Estimator(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine)
-      : shape_(shape), layout_(layout), mesh_(layout.mesh()),
+  Estimator(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
+            schedule::SolutionCache &schedules)
+      : shape_(shape), layout_(layout), schedules_(schedules), mesh_(layout.mesh()),
         sharding_{mesh_, layout.zero, layout.shardsOuter, layout.reshardsAfterForward, layout.overlapsParamGather},
         cluster_{machine, mesh_, shape.target()} {
     problem_.schedule = layout.schedule;
@@ -210,7 +211,7 @@ private:
           seconds.secondsPerByte * double(problem_.bytes[0][0][size_t(BufferKind::output)]);
       problem_.orders = row.orders(problem_);
     }
-    MGC_SET(solution_, schedule::generatePeriodic(problem_));
+    MGC_SET(solution_, schedules_.solve(problem_));
     seconds_ = schedule::play(schedule::listsOf(solution_, seconds)).makespan;
     return Status::ok();
   }
@@ -231,6 +232,7 @@ private:
 
   const ShapeBlocks &shape_;
   const frontend::Layout &layout_;
+  schedule::SolutionCache &schedules_;
   const plan::Mesh mesh_;
   const Sharding sharding_;
   const cost::Cluster cluster_;
@@ -250,8 +252,9 @@ int64_t Estimate::hostBytes() const {
   return stages.empty() ? 0 : std::ranges::max_element(stages, {}, &StageEstimate::hostBytes)->hostBytes;
 }
 
-Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine) {
-  return Estimator(shape, layout, machine).run();
+Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
+                          schedule::SolutionCache &schedules) {
+  return Estimator(shape, layout, machine, schedules).run();
 }
 
 } // namespace mgc::planner

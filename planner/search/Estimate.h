@@ -2,6 +2,7 @@
 // by the same functions; only the functions of a step's end are priced by their buckets (StepEnd.h).
 #pragma once
 
+#include "compiler/schedule/Periodic.h"
 #include "planner/search/ShapeBlocks.h"
 
 namespace mgc::planner {
@@ -18,7 +19,8 @@ struct Estimate {
   int64_t hostBytes() const; // likewise
 };
 
-// `layout` must have the axes of the shape's. Error: that of schedules and memory.
-Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine);
+// `layout` must have the axes of the shape's. `schedules` remembers the lists of those before. Error: that of schedules and memory.
+Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
+                          schedule::SolutionCache &schedules);
 
 } // namespace mgc::planner

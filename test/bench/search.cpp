@@ -40,10 +40,13 @@ Status run(const std::vector<std::string> &words) {
   double start = now();
   MGC_ASSIGN(shape, planner::ShapeBlocks::compile(context, flags.layout, make, machine));
   const double compiled = now() - start;
-  MGC_ASSIGN(once, planner::estimate(*shape, layout, machine));
+  schedule::SolutionCache schedules;
+  MGC_ASSIGN(once, planner::estimate(*shape, layout, machine, schedules));
   start = now();
-  MGC_ASSIGN(estimate, planner::estimate(*shape, layout, machine));
-  const double estimated = now() - start;
+  MGC_ASSIGN(estimate, planner::estimate(*shape, layout, machine, schedules));
+  for (int i = 1; i < 20; ++i)
+    MGC_TRY(planner::estimate(*shape, layout, machine, schedules).status());
+  const double estimated = (now() - start) / 20;
   start = now();
   const planner::Trial trial = planner::tryEach({flags.layout}, make).front();
   const double tried = now() - start;
