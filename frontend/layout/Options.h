@@ -3,7 +3,7 @@
 // docs/model.schema.json are made of the rows.
 #pragma once
 
-#include "frontend/layout/Layout.h"
+#include "frontend/layout/Searched.h"
 
 #include <limits>
 #include <variant>
@@ -48,6 +48,9 @@ struct LayoutOption {
   // off.
   std::vector<AnyOptionField> replaces = {};
   bool orAuto = false;         // a number that may be kAuto, written "auto"
+  // Values that a search of layouts tries; null: it takes what stands where nothing is given.
+  std::vector<int64_t> (*searched)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
+  std::vector<std::string> (*searchedWords)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
   ResolvedField training = {}; // the field of mg.training
   ResolvedField ofBlocks = {}; // the same of a field that blocks are made with and no pass reads; its name is key()
 

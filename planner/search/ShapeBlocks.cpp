@@ -48,7 +48,7 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
       MGC_ASSIGN(frame, placeFrame(function->function));
       if (!llvm::hasSingleElement(func::FuncOp(function->function).getBody().front())) {
         MGC_ASSIGN(program, assembleProgram(function->function, frame, function, 0, graphs));
-        times_[symbol] = cost::secondsOf(cluster, program.program);
+        times_[func::FuncOp(function->function).getOperation()] = cost::secondsOf(cluster, program.program);
       }
       frames_[symbol].bytes = frame.bytes, frames_[symbol].leastBytes = frame.leastBytes;
     }
@@ -56,12 +56,12 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
 }
 
 bool ShapeBlocks::hasProgram(const BlockFunction &function) const {
-  return function && times_.contains(nameOf(function));
+  return function && times_.contains(func::FuncOp(function.function).getOperation());
 }
 
 const cost::ProgramTime &ShapeBlocks::timeOf(const BlockFunction &function) const {
   static const cost::ProgramTime none;
-  const auto found = times_.find(nameOf(function));
+  const auto found = times_.find(func::FuncOp(function.function).getOperation());
   return found == times_.end() ? none : found->second;
 }
 

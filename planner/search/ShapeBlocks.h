@@ -34,7 +34,7 @@ private:
   std::vector<Instance> chain_;
   BlockWorks works_;
   Frames frames_;
-  std::map<std::string, cost::ProgramTime> times_; // by function
+  llvm::DenseMap<mlir::Operation *, cost::ProgramTime> times_; // by function
   plan::Target target_ = plan::Target::cpu;
 };
 

@@ -1,10 +1,11 @@
 // Layouts estimated from their blocks (planner/search) beside the same layouts compiled and predicted.
-//   search_bench FLAGS..     flags of `mgc compile`, its model first
+//   search_bench FLAGS..            flags of `mgc compile`, its model first
+//   search_bench N FLAGS..          searches layouts of N devices
 #include "compiler/Phases.h"
 #include "compiler/assemble/TaskTimes.h"
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
-#include "planner/search/Estimate.h"
+#include "planner/search/Search.h"
 #include "runtime/base/NumberText.h"
 #include "tools/commands/Flags.h"
 #include "tools/commands/LayoutFiles.h"
@@ -19,7 +20,36 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-Status run(const std::vector<std::string> &words) {
+Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &file, const frontend::Supported &supported,
+                 const planner::MakeModule &make, int64_t devices) {
+  const frontend::LayoutOptions given = frontend::either(flags.layout, file.defaults);
+  MGC_ASSIGN(machine, cost::findMachine(given.machine.value_or("h100")));
+  const frontend::SearchSpace space{file.model, supported, devices, given.gbs.value_or(1), given.seq.value_or(1024)};
+  const planner::SearchRequest request{space, given, machine, int64_t(75) << 30, int64_t(1) << 50, 5, make,
+                                       [&](const frontend::LayoutOptions &options) {
+                                         return frontend::resolveLayout(file.model, options, {}, supported);
+                                       }};
+  const double start = now();
+  const planner::Found found = planner::search(request);
+  const planner::SearchCounts &n = found.counts;
+  std::cout << fmt::format("{:.2f} s: {} enumerated, {} refused, {} too large, {} too slow, {} estimated ({} unfit), {} shapes, {} "
+                           "compiled\n",
+                           now() - start, n.enumerated, n.refused, n.tooLarge, n.tooSlow, n.estimated, n.unfit, n.shapes,
+                           n.compiled);
+  for (const planner::Answer &answer : found.answers)
+    std::cout << fmt::format("{:.4f} s {} {}\n", answer.estimate.seconds, bytesText(double(answer.estimate.bytes())),
+                             frontend::flagsOf(answer.options));
+  if (!found.refusal.empty())
+    std::cout << "last refusal: " << found.refusal << "\n";
+  return Status::ok();
+}
+
+Status run(std::vector<std::string> words) {
+  int64_t devices = 0;
+  if (!words.empty() && std::isdigit(words.front().front())) {
+    devices = std::stoll(words.front());
+    words.erase(words.begin());
+  }
   frontend::Supported supported = tools::supportedByCompiler();
   MGC_ASSIGN(flags, tools::parseCompileFlags(words, supported));
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
@@ -32,6 +62,8 @@ Status run(const std::vector<std::string> &words) {
       (*module)->setAttr("mg.target", mlir::StringAttr::get(&context, layout.target.name));
     return module;
   };
+  if (devices > 0)
+    return searchAll(flags, file, supported, make, devices);
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<MgDialect, mlir::func::FuncDialect>();
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supported));

@@ -1,0 +1,42 @@
+// The fastest layouts that fit. In: a space of layouts, a machine, the memory of a rank. Out: the best of them as estimated, exact for
+// the cost model: a layout is left out where a bound says that it cannot be among them.
+#pragma once
+
+#include "planner/search/Estimate.h"
+#include "planner/search/Space.h"
+
+namespace mgc::planner {
+
+struct SearchRequest {
+  const frontend::SearchSpace &space;
+  const frontend::LayoutOptions &given; // flags, and defaults of the model's file where these are silent
+  const cost::Machine &machine;
+  int64_t memory = 0, hostMemory = 0; // bytes that a rank may take
+  size_t wanted = 1;
+  const MakeModule &make;
+  std::function<Result<frontend::Layout>(const frontend::LayoutOptions &)> resolve;
+};
+
+struct Answer {
+  frontend::LayoutOptions options;
+  frontend::Layout layout;
+  Estimate estimate;
+};
+
+struct SearchCounts {
+  int64_t enumerated = 0, refused = 0; // layouts, and those of them that no layout can be
+  int64_t tooLarge = 0, tooSlow = 0;   // left out by a bound of memory, of time
+  int64_t estimated = 0, unfit = 0;    // estimated, and those of them that do not fit
+  int64_t shapes = 0, compiled = 0;    // ShapeBlocks, and how often some were compiled
+};
+
+struct Found {
+  std::vector<Answer> answers; // the fastest first; of two as fast the one that takes less memory, then the first of the space
+  SearchCounts counts;
+  std::optional<Answer> smallest; // where none fits: that of those estimated which takes least
+  std::string refusal;            // where there is none at all: why the last was refused
+};
+
+Found search(const SearchRequest &request);
+
+} // namespace mgc::planner

@@ -1,0 +1,37 @@
+// The layouts among which a search chooses. In: the rows of the table of options that say which values are searched, and the options
+// that are given, which are not. Out: each combination, as short as it can be kept.
+#pragma once
+
+#include "frontend/layout/Options.h"
+
+#include <functional>
+
+namespace mgc::planner {
+
+// A value of each option that is searched, in the order of the table: a number, or the number of a word (SpaceOfLayouts::words).
+using Picks = std::vector<int64_t>;
+
+class SpaceOfLayouts {
+public:
+  // Options of `given` are taken as they are.
+  SpaceOfLayouts(const frontend::SearchSpace &space, frontend::LayoutOptions given);
+
+  void forEach(const std::function<void(const frontend::LayoutOptions &, const Picks &)> &visit);
+  frontend::LayoutOptions optionsOf(const Picks &picks) const;
+  // The options that are searched.
+  const std::vector<const frontend::LayoutOption *> &rows() const { return rows_; }
+  const frontend::SearchSpace &space() const { return space_; }
+
+private:
+  void choose(size_t row, const std::function<void(const frontend::LayoutOptions &, const Picks &)> &visit);
+  int64_t numberOf(const std::string &word);
+
+  const frontend::SearchSpace space_;
+  const frontend::LayoutOptions given_;
+  std::vector<const frontend::LayoutOption *> rows_;
+  std::vector<std::string> words_;
+  frontend::LayoutOptions chosen_;
+  Picks picks_;
+};
+
+} // namespace mgc::planner
