@@ -20,10 +20,10 @@ namespace {
 std::vector<StageDecisions> readStages(ModuleOp module, const Blocks &blocks) {
   std::vector<StageDecisions> stages;
   for (StageOp stage : module.getOps<StageOp>()) {
-    stages.push_back({stage, {}, {}, {}, {}});
+    stages.push_back({stage, contentsOf(stage), {}, {}, {}, {}});
     for (ChunkOp chunk : stage.all<ChunkOp>())
       stages.back().chunks.emplace_back(withVariants(blocks.instancesOf(chunk.getBody()), blocks, trainingOf(module)));
-    stages.back().firstGathers = FirstGathers(stage, stages.back().chunks);
+    stages.back().firstGathers = FirstGathers(stages.back().contents, stages.back().chunks);
   }
   return stages;
 }
@@ -113,7 +113,7 @@ Status scheduleStages(Decisions &decisions, const ProgramDecisions &programs) {
 Status placeStages(Decisions &decisions, const ProgramDecisions &programs) {
   MGC_TRY(scheduleStages(decisions, programs).at("schedule"));
   for (StageDecisions &stage : decisions.stages)
-    MGC_SET(stage.memory, placeStage(contentsOf(stage.op, stage.chunks), stage.chunks, stage.schedule, decisions.frames)
+    MGC_SET(stage.memory, placeStage(stage.contents, stage.chunks, stage.schedule, decisions.frames)
                               .at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));
   return Status::ok();
 }
@@ -180,8 +180,9 @@ Result<Decisions> decide(ModuleOp module, std::optional<int64_t> *leastBudget) {
   if (hasBudget) {
     MGC_TRY(addPrograms(decisions, allBlocks(decisions.blocks), all));
     std::optional<int64_t> ignored;
+    MGC_ASSIGN(question, policyQuestionOf(module, all));
     MGC_TRY(fitIntoMemory(
-                decisions, all, [&](Decisions &tried) { return placeStages(tried, all); },
+                decisions, question, [&](Decisions &tried) { return placeStages(tried, all); },
                 leastBudget ? *leastBudget : ignored)
                 .at("memory"));
   }

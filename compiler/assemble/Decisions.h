@@ -11,7 +11,8 @@
 namespace mgc {
 
 struct StageDecisions {
-  StageOp op;
+  StageOp op; // null of a stage that is planned without one (planner/search)
+  StageContents contents;
   std::vector<ChunkLayout> chunks;
   FirstGathers firstGathers;
   schedule::PeriodicStage schedule;

@@ -2,16 +2,16 @@
 #include "compiler/assemble/FirstGathers.h"
 
 #include "compiler/assemble/ParameterPlaces.h"
-#include "compiler/step/StateBuffers.h"
 
 #include <set>
 
 namespace mgc {
 
 // A microbatch passes the forwards of a stage's chunks in ascending order, before all else.
-FirstGathers::FirstGathers(StageOp stage, const std::vector<ChunkLayout> &chunks) {
-  const auto buckets = stage.all<BucketOp>();
-  const auto isGathered = [&](int64_t bucket) { return gatherTimeOf(buckets[bucket]) == GatherTime::step; };
+FirstGathers::FirstGathers(const StageContents &stage, const std::vector<ChunkLayout> &chunks) {
+  const auto isGathered = [&](int64_t bucket) { return stage.gathers[size_t(bucket)] == GatherTime::step; };
+  if (llvm::none_of(stage.gathers, [](GatherTime time) { return time == GatherTime::step; }))
+    return;
   const ParameterPlaces places(stage);
   std::set<Unit> seen;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
@@ -22,7 +22,7 @@ FirstGathers::FirstGathers(StageOp stage, const std::vector<ChunkLayout> &chunks
         const ParameterPlaces::Place place = places.of(instance, argument.index);
         if (!isGathered(place.bucket))
           continue;
-        const Unit unit{place.bucket, place.element / BucketOp(buckets[place.bucket]).unitElements()};
+        const Unit unit{place.bucket, place.element / stage.buckets[size_t(place.bucket)].unitElements()};
         if (seen.insert(unit).second)
           units_[{int64_t(chunk), i}].push_back(unit);
       }

@@ -3,15 +3,14 @@
 // though its forward need not read them. That run has a chunk of its own (plan::Chunk::first).
 #pragma once
 
-#include "compiler/assemble/ChunkLayout.h"
-#include "dialects/mg/Mg.h"
+#include "compiler/assemble/StageContents.h"
 
 namespace mgc {
 
 class FirstGathers {
 public:
   FirstGathers() = default;
-  FirstGathers(StageOp stage, const std::vector<ChunkLayout> &chunks);
+  FirstGathers(const StageContents &stage, const std::vector<ChunkLayout> &chunks);
 
   struct Unit {
     int64_t bucket = 0, unit = 0;

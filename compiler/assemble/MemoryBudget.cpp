@@ -23,7 +23,6 @@ constexpr double kLeastGain = 0.9995; // seconds of a point of the curve, as a p
 constexpr double kScheduleMemories[] = {0.5, 0.75, 1, 1.5, 2};
 constexpr budget::Limits kCurveLimits{.points = 64, .slotSizes = 8, .combined = 256, .choices = 64};
 constexpr int64_t kNoBound = int64_t(1) << 62;
-constexpr int64_t kMostTasks = int64_t(1) << 20; // tasks of all steps that the search times
 
 // The instances of a base block in a chunk, and the variants among which they choose.
 struct LayerClass {
@@ -70,12 +69,11 @@ private:
 
 class Fitter {
 public:
-  Fitter(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place)
-      : decisions_(decisions), programs_(programs), place_(place), training_(trainingOf(decisions.module)) {}
+  Fitter(Decisions &decisions, const PolicyQuestion &question, PlaceStages place)
+      : decisions_(decisions), question_(question), place_(place), training_(question.training), times_(question.times),
+        budget_(question.budget) {}
 
   Status run(std::optional<int64_t> &leastBudget) {
-    MGC_TRY(readBudget());
-    MGC_SET(times_, ProgramSeconds::of(decisions_.module, programs_));
     for (const StageDecisions &stage : decisions_.stages)
       addClasses(stage);
     const std::vector<StageDecisions> standard = decisions_.stages;
@@ -83,7 +81,8 @@ public:
       decisions_.stages = standard;
       decisions_.scheduleMemory = memory;
       MGC_TRY(fitInto());
-      MGC_TRY(addCurve());
+      if (question_.isDescribed)
+        MGC_TRY(addCurve());
     }
     if (!best_) {
       leastBudget = excess_->bytes;
@@ -92,7 +91,8 @@ public:
     decisions_.stages = std::move(best_->stages);
     decisions_.problem = std::move(best_->problem);
     decisions_.scheduleMemory = best_->scheduleMemory;
-    decisions_.budget = describeChoice();
+    if (question_.isDescribed)
+      decisions_.budget = describeChoice();
     return Status::ok();
   }
 
@@ -160,16 +160,6 @@ private:
     const double seconds = timer.stepSeconds({});
     if (!best_ || seconds < best_->seconds)
       best_ = Fit{seconds, decisions_.stages, decisions_.problem, decisions_.scheduleMemory};
-    return Status::ok();
-  }
-
-  Status readBudget() {
-    MGC_ASSIGN(size, parseMemorySize(training_.memory));
-    budget_ = size.bytes;
-    if (size.share > 0) {
-      MGC_ASSIGN(machine, machineNamedIn(decisions_.module));
-      budget_ = int64_t(machine.memory.bytes * size.share);
-    }
     return Status::ok();
   }
 
@@ -241,7 +231,7 @@ private:
       for (bool sharesSplit : {false, true})
         if (std::optional<std::vector<budget::Moment>> way = momentsOf(stage, sharesKept, sharesSplit))
           out.ways.push_back(std::move(*way));
-    const StageFunctions functions = functionsOf(stage.op, stage.chunks);
+    const StageFunctions functions = functionsOf(stage.contents, stage.chunks);
     const std::set<std::string> ofLayers = functionsOfLayers(classes);
     out.frame = largestFrame(functions.others, ofLayers);
     out.forwardFrame = largestFrame(functions.forward, ofLayers);
@@ -334,7 +324,7 @@ private:
     }
     MGC_ASSIGN(timer, PolicyTimer::of(decisions_, times_));
     const budget::Selection selection =
-        budget::select(choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); }, mostTried(kMostTasks));
+        budget::select(choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); }, mostTried(question_.mostTasks));
     chosen_.clear();
     counts_.clear();
     for (size_t s = 0; s < stages_.size(); ++s) {
@@ -347,7 +337,7 @@ private:
 
   int64_t mostTried(int64_t mostTasks) const {
     const int64_t tasks = 3 * training_.microbatches * int64_t(stages_.size()) * training_.virtualStages;
-    return std::max<int64_t>(16, mostTasks / std::max<int64_t>(1, tasks));
+    return std::max<int64_t>(question_.mostTasks == 0 ? 1 : 16, mostTasks / std::max<int64_t>(1, tasks));
   }
 
   // The first layers of a class keep least.
@@ -368,7 +358,7 @@ private:
       }
       stage.chunks[c] = ChunkLayout(std::move(instances));
     }
-    stage.firstGathers = FirstGathers(stage.op, stage.chunks);
+    stage.firstGathers = FirstGathers(stage.contents, stage.chunks);
   }
 
   // The least that the stage with most has taken so far.
@@ -426,7 +416,7 @@ private:
         continue;
       const budget::Selection selection = budget::select(
           choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); },
-          mostTried(kMostTasks / kCurveSteps));
+          mostTried(question_.mostTasks / kCurveSteps));
       int64_t taken = 0;
       for (size_t s = 0; s < choices.size(); ++s)
         taken = std::max(taken, choices[s][selection.choices[s]].bytes);
@@ -481,11 +471,11 @@ private:
   };
 
   Decisions &decisions_;
-  const ProgramDecisions &programs_;
+  const PolicyQuestion &question_;
   const PlaceStages place_;
   const TrainingSettings &training_;
-  ProgramSeconds times_;
-  int64_t budget_ = 0;
+  const ProgramSeconds &times_;
+  const int64_t budget_;
   std::vector<std::vector<std::vector<LayerClass>>> classes_; // by stage and chunk
   std::vector<budget::StageLayers> stages_;
   std::vector<int64_t> bounds_, chosen_; // by stage: bytes that are allowed, and those of the choice
@@ -500,9 +490,21 @@ private:
 
 } // namespace
 
-Status fitIntoMemory(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place,
+Result<PolicyQuestion> policyQuestionOf(ModuleOp module, const ProgramDecisions &programs) {
+  const TrainingSettings &training = trainingOf(module);
+  MGC_ASSIGN(size, parseMemorySize(training.memory));
+  MGC_ASSIGN(times, ProgramSeconds::of(module, programs));
+  PolicyQuestion question{training, std::move(times), size.bytes};
+  if (size.share > 0) {
+    MGC_ASSIGN(machine, machineNamedIn(module));
+    question.budget = int64_t(machine.memory.bytes * size.share);
+  }
+  return question;
+}
+
+Status fitIntoMemory(Decisions &decisions, const PolicyQuestion &question, PlaceStages place,
                      std::optional<int64_t> &leastBudget) {
-  return Fitter(decisions, programs, place).run(leastBudget);
+  return Fitter(decisions, question, place).run(leastBudget);
 }
 
 } // namespace mgc

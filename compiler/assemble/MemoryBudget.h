@@ -7,14 +7,26 @@
 #pragma once
 
 #include "compiler/assemble/Decisions.h"
+#include "compiler/assemble/TaskTimes.h"
 
 namespace mgc {
 
 // Places all stages of the decisions: schedule and memory.
 using PlaceStages = llvm::function_ref<Status(Decisions &)>;
-// programs: of all functions of all variants.
+
+struct PolicyQuestion {
+  const TrainingSettings &training; // memory, schedule and microbatches
+  ProgramSeconds times;             // of all functions of all variants
+  int64_t budget = 0;               // bytes of a stage
+  // Steps of the schedule that are timed to find the choice of each stage that is best beside those of others.
+  int64_t mostTasks = int64_t(1) << 20;
+  bool isDescribed = true; // PlanBudget is wanted: what other budgets would give
+};
+// The budget of mg.training. Error: the machine that it names is unknown.
+Result<PolicyQuestion> policyQuestionOf(mlir::ModuleOp module, const ProgramDecisions &programs);
+
 // Error: the least that a stage takes is more than the budget; which stage, by how much. leastBudget is set to the least that would do.
-Status fitIntoMemory(Decisions &decisions, const ProgramDecisions &programs, PlaceStages place,
+Status fitIntoMemory(Decisions &decisions, const PolicyQuestion &question, PlaceStages place,
                      std::optional<int64_t> &leastBudget);
 
 } // namespace mgc

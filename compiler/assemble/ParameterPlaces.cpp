@@ -3,16 +3,16 @@
 
 namespace mgc {
 
-ParameterPlaces::ParameterPlaces(StageOp stage) {
-  for (PlaceOp place : stage.all<PlaceOp>())
-    places_[{place.getBlock().str(), int64_t(place.getArgument())}].push_back(place);
+ParameterPlaces::ParameterPlaces(const StageContents &stage) {
+  for (const StageContents::Place &place : stage.places)
+    places_[{place.block, place.argument}].push_back(place);
 }
 
 ParameterPlaces::Place ParameterPlaces::of(const Instance &instance, int64_t argument) const {
-  for (PlaceOp place : places_.at({instance.block->base, argument})) {
-    const int64_t n = instance.number - int64_t(place.getFirst());
-    if (n >= 0 && n < int64_t(place.getCount()))
-      return {int64_t(place.getBucket()), int64_t(place.getOffset()) + n * int64_t(place.getStride())};
+  for (const StageContents::Place &place : places_.at({instance.block->base, argument})) {
+    const int64_t n = instance.number - place.first;
+    if (n >= 0 && n < place.count)
+      return {place.bucket, place.offset + n * place.stride};
   }
   return {}; // verified: every instance of the stage has its places
 }

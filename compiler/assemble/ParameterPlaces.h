@@ -1,14 +1,13 @@
-// Where a stage has the parameters of its instances: its mg.place ops, by what they name.
+// Where a stage has the parameters of its instances, by what its places name.
 #pragma once
 
-#include "compiler/program/Blocks.h"
-#include "dialects/mg/Mg.h"
+#include "compiler/assemble/StageContents.h"
 
 namespace mgc {
 
 class ParameterPlaces {
 public:
-  explicit ParameterPlaces(StageOp stage);
+  explicit ParameterPlaces(const StageContents &stage);
 
   struct Place {
     int64_t bucket = -1, element = 0;
@@ -17,7 +16,7 @@ public:
   Place of(const Instance &instance, int64_t argument) const;
 
 private:
-  std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
+  std::map<std::pair<std::string, int64_t>, std::vector<StageContents::Place>> places_; // by block and argument
 };
 
 } // namespace mgc

@@ -27,7 +27,7 @@ static plan::Bucket describeBucket(BucketOp op, size_t number) {
   return bucket;
 }
 
-StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks) {
+static StageFunctions functionsOfStep(StageOp stage) {
   StageFunctions names;
   names.others = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
   for (ReductionOp reduction : stage.all<ReductionOp>())
@@ -40,29 +40,31 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
     if (unit.getGather())
       names.forward.insert(unit.getGather()->str());
   }
-  addFunctions(chunks, names);
   return names;
 }
 
-void addFunctions(const std::vector<ChunkLayout> &chunks, StageFunctions &functions) {
+StageFunctions functionsOf(const StageContents &stage, const std::vector<ChunkLayout> &chunks) {
+  StageFunctions functions = stage.ofStep;
   for (const ChunkLayout &chunk : chunks)
     for (plan::Task task : plan::kBlockTasks)
       for (const ChunkLayout::Call &call : chunk.callsOf(task))
         if (call.function)
           (task == plan::Task::forward ? functions.forward : functions.others)
               .insert(func::FuncOp(call.function->function).getName().str());
+  return functions;
 }
 
-StageContents contentsOf(StageOp stage, const std::vector<ChunkLayout> &chunks) {
+StageContents contentsOf(StageOp stage) {
   ModuleOp module = stage->getParentOfType<ModuleOp>();
-  StageContents out{trainingOf(module), meshOf(module), {}, {}, {}, {}, functionsOf(stage, chunks)};
+  StageContents out{&trainingOf(module), meshOf(module), {}, {}, {}, {}, functionsOfStep(stage)};
   for (BucketOp bucket : stage.all<BucketOp>()) {
     out.buckets.push_back(describeBucket(bucket, out.buckets.size()));
     out.gathers.push_back(gatherTimeOf(bucket));
   }
   for (PlaceOp place : stage.all<PlaceOp>())
     out.places.push_back({place.getBlock().str(), int64_t(place.getArgument()), int64_t(place.getFirst()),
-                          int64_t(place.getCount()), int64_t(place.getBucket())});
+                          int64_t(place.getCount()), int64_t(place.getBucket()), int64_t(place.getOffset()),
+                          int64_t(place.getStride())});
   for (PiecesOp pieces : stage.all<PiecesOp>())
     if (pieces.getOnHost())
       out.piecesOnHost.push_back(

@@ -9,22 +9,20 @@
 
 namespace mgc {
 
-// The functions that the stage runs: those of forward, and all others.
+// The functions that a stage runs: those of forward, and all others.
 struct StageFunctions {
   std::set<std::string> forward, others;
 };
-StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks);
-// Adds those of the chunks' blocks.
-void addFunctions(const std::vector<ChunkLayout> &chunks, StageFunctions &functions);
 
 struct StageContents {
-  const TrainingSettings &training;
+  const TrainingSettings *training = nullptr; // lives longer
   plan::Mesh mesh;
   std::vector<plan::Bucket> buckets; // states have no places
   std::vector<GatherTime> gathers;   // by bucket
   struct Place { // instances first .. first + count - 1 of a block have the argument in the bucket
     std::string block;
     int64_t argument = 0, first = 0, count = 0, bucket = 0;
+    int64_t offset = 0, stride = 0; // elements of the bucket before the first, and from one to the next
   };
   std::vector<Place> places;
   struct Pieces { // parts of what a rank updates of the bucket are on the host
@@ -32,8 +30,10 @@ struct StageContents {
     PieceSizes sizes;
   };
   std::vector<Pieces> piecesOnHost;
-  StageFunctions functions;
+  StageFunctions ofStep; // functions of no block
 };
-StageContents contentsOf(StageOp stage, const std::vector<ChunkLayout> &chunks);
+StageContents contentsOf(StageOp stage);
+// Those of the step, and of the chunks' blocks.
+StageFunctions functionsOf(const StageContents &stage, const std::vector<ChunkLayout> &chunks);
 
 } // namespace mgc

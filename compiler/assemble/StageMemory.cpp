@@ -38,15 +38,15 @@ constexpr std::string_view kSecondUnit = "unit_value_second", kSecondGradient = 
 class StagePlacement {
 public:
   StagePlacement(const StageContents &stage, const std::vector<ChunkLayout> &chunks, const Frames &frames)
-      : stage_(stage), chunks_(chunks), frames_(frames) {}
+      : stage_(stage), chunks_(chunks), frames_(frames), functions_(functionsOf(stage, chunks)) {}
 
   Result<StageMemory> run(const schedule::PeriodicStage &schedule) {
     const bool hasPairs = std::ranges::any_of(
         schedule.steps, [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
     out_.twice = hasPairs                                  ? StageMemory::Twice::forPairs
-                 : stage_.training.overlapsParamGather ? StageMemory::Twice::aheadOfUse
+                 : stage_.training->overlapsParamGather ? StageMemory::Twice::aheadOfUse
                                                            : StageMemory::Twice::no;
-    out_.sumsBeside = stage_.training.overlapsGradReduce && !hasPairs;
+    out_.sumsBeside = stage_.training->overlapsGradReduce && !hasPairs;
     placeBuckets();
     if (hasPairs &&
         llvm::is_contained(stage_.gathers, GatherTime::microbatch))
@@ -348,7 +348,7 @@ private:
     plan::Ring &ring = it->second.ring;
     ring.name = data;
     ring.bytes = bytesOf(function.getArgumentTypes()[argument]);
-    const int64_t slots = plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : stage_.training.microbatches;
+    const int64_t slots = plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : stage_.training->microbatches;
     ring.stride = slots > 1 ? plan::aligned(ring.bytes) : 0;
     ring.turns = {{0, slots, 0}};
     ring.offset = take(checkedMultiply(plan::aligned(ring.bytes), slots));
@@ -362,7 +362,7 @@ private:
     return plan::aligned(most);
   }
   Checked framesOf(int64_t FunctionFrame::*bytes) {
-    const int64_t forward = largestFrame(stage_.functions.forward, bytes), others = largestFrame(stage_.functions.others, bytes);
+    const int64_t forward = largestFrame(functions_.forward, bytes), others = largestFrame(functions_.others, bytes);
     return hasPairs() ? checkedAdd(forward, others) : Checked(std::max(forward, others));
   }
 
@@ -379,12 +379,13 @@ private:
     out_.forwardFlow = take(mostOf(&ChunkLayout::forwardFlowBytes));
     out_.frame = out_.forwardFrame = take(framesOf(&FunctionFrame::bytes));
     if (hasPairs())
-      out_.forwardFrame += largestFrame(stage_.functions.others, &FunctionFrame::bytes);
+      out_.forwardFrame += largestFrame(functions_.others, &FunctionFrame::bytes);
   }
 
   const StageContents &stage_;
   const std::vector<ChunkLayout> &chunks_;
   const Frames &frames_;
+  const StageFunctions functions_;
   Checked end_ = 0;
   StageMemory out_;
 };

@@ -54,7 +54,7 @@ class StageBuilder {
 public:
   StageBuilder(const StageDecisions &stage, const StageContext &context)
       : stage_(stage.op), layouts_(stage.chunks), firstGathers_(stage.firstGathers), schedule_(stage.schedule),
-        memory_(stage.memory), context_(context), places_(stage.op) {
+        memory_(stage.memory), context_(context), places_(stage.contents) {
     for (UnitOp unit : stage_.all<UnitOp>())
       units_[unit.getBucket()] = unit;
     buckets_ = stage_.all<BucketOp>();

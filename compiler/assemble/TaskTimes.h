@@ -13,6 +13,10 @@ Result<cost::Machine> machineNamedIn(mlir::ModuleOp module);
 
 class ProgramSeconds {
 public:
+  ProgramSeconds() = default;
+  // By function.
+  ProgramSeconds(std::map<std::string, double> seconds, const cost::MessageRates &messages)
+      : seconds_(std::move(seconds)), messages_(messages) {}
   // Error: that of machineNamedIn.
   static Result<ProgramSeconds> of(mlir::ModuleOp module, const ProgramDecisions &programs);
   double of(const BlockFunction &function) const; // 0: it does nothing

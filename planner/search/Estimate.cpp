@@ -2,12 +2,13 @@
 #include "planner/search/Estimate.h"
 
 #include "compiler/assemble/LayerPolicies.h"
-#include "compiler/assemble/StageMemory.h"
+#include "compiler/assemble/MemoryBudget.h"
 #include "compiler/schedule/PeriodicLists.h"
 #include "compiler/stage/ChunkParameters.h"
 #include "compiler/step/StateBuffers.h"
 #include "compiler/step/UpdateRules.h"
 #include "dialects/mg/Parameter.h"
+#include "dialects/mg/training/MemorySize.h"
 #include "plan/play/Player.h"
 #include "planner/search/UnitCalls.h"
 
@@ -24,7 +25,8 @@ using cost::ProgramTime;
 using plan::Task;
 using schedule::BufferKind;
 
-constexpr std::string_view kStepFunctions = "step"; // stands for those of the step's end among a stage's functions
+// Stands for the functions of the step's end among those of a stage.
+std::string nameOfStep(int64_t stage) { return fmt::format("step.{}", stage); }
 
 bool hasDataAxes(const plan::Mesh &mesh) {
   return std::ranges::any_of(mesh.axes, [](const plan::Axis &axis) { return plan::seesOtherTokens(axis.role); });
@@ -36,37 +38,48 @@ public:
             schedule::SolutionCache &schedules)
       : shape_(shape), layout_(layout), schedules_(schedules), mesh_(layout.mesh()),
         sharding_{mesh_, layout.zero, layout.shardsOuter, layout.reshardsAfterForward, layout.overlapsParamGather},
-        cluster_{machine, mesh_, shape.target()} {
-    problem_.schedule = layout.schedule;
-    problem_.shape = {plan::stageCount(mesh_), layout.virtualStages, layout.microbatches,
-                      layout.chunksInV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
-    problem_.memory = layout.scheduleMemory.value_or(1);
-  }
+        cluster_{machine, mesh_, shape.target()},
+        decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}} {}
 
   Result<Estimate> run() {
     MGC_TRY(cut());
     MGC_TRY(planStages());
-    for (size_t stage = 0; stage < stages_.size(); ++stage)
-      price(stages_[stage]);
-    MGC_TRY(schedule());
-    return place();
+    const auto place = [&](Decisions &) { return placeStages(); };
+    if (layout_.memory.empty()) {
+      MGC_TRY(placeStages());
+    } else {
+      MGC_ASSIGN(question, policyQuestion());
+      std::optional<int64_t> ignored;
+      MGC_TRY(fitIntoMemory(decisions_, question, place, ignored));
+      MGC_TRY(placeStages()); // as they were chosen
+    }
+    Estimate out{seconds_, {}};
+    for (const StageDecisions &stage : decisions_.stages)
+      out.stages.push_back({stage.memory.bytes, stage.memory.hostBytes, 0});
+    return out;
   }
 
 private:
-  struct Stage {
-    std::vector<ChunkLayout> chunks;
-    std::vector<std::vector<int64_t>> parts; // by chunk: ChunkParameters::partsOf
-    std::optional<StageContents> contents;
-    std::vector<int64_t> partOf; // by bucket
+  // What a stage has beside its decisions.
+  struct StageParts {
+    std::vector<std::vector<int64_t>> ofChunks; // ChunkParameters::partsOf
+    std::vector<int64_t> ofBuckets;             // the part of the stage that each is of; -1: of none
     StepEnd end;
-    std::vector<std::array<double, 4>> seconds; // by chunk and block task
-    std::vector<double> gradients;              // by chunk
+    int64_t count() const {
+      return std::accumulate(ofChunks.begin(), ofChunks.end(), int64_t(0),
+                             [](int64_t sum, const auto &own) { return sum + std::ssize(own); });
+    }
   };
 
-  const schedule::Shape &pipeline() const { return problem_.shape; }
+  schedule::Shape pipeline() const {
+    return {plan::stageCount(mesh_), layout_.virtualStages, layout_.microbatches,
+            layout_.chunksInV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
+  }
+
+  // --- Stages
 
   Status cut() {
-    const std::vector<Instance> &chain = shape_.chain();
+    const std::vector<Instance> chain = decisions_.blocks.instancesOf(shape_.chainRegion());
     const ChainCost cost = costOf(chain, shape_.works(), layout_, sharding_);
     const int64_t chunks = pipeline().chunks();
     if (std::ssize(cost.costs.layers) < chunks)
@@ -88,33 +101,37 @@ private:
       parts.push_back(parameters->partsOf(chunk, layout_, hasDataAxes(mesh_)));
     const BucketProblem buckets = parameters->problemOf(chunks_, parts, pipeline(), sharding_, layout_);
     MGC_ASSIGN(planned, planBuckets(buckets));
-    const std::map<int64_t, std::string> names = parameters->names();
     for (int64_t s = 0; s < pipeline().stages; ++s) {
-      Stage &stage = stages_.emplace_back();
+      StageParts &own = parts_.emplace_back();
+      StageDecisions &stage = decisions_.stages.emplace_back(
+          StageDecisions{{}, contentsOf(planned[size_t(s)], *parameters, own.ofBuckets), {}, {}, {}, {}});
+      stage.contents.ofStep.others.insert(nameOfStep(s));
       for (int64_t c = 0; c < pipeline().virtualStages; ++c) {
         const size_t global = size_t(pipeline().globalChunk(s, c));
-        stage.chunks.emplace_back(withVariants(chunks_[global], shape_.blocks(), layout_));
-        stage.parts.push_back(parts[global]);
+        stage.chunks.emplace_back(withVariants(chunks_[global], decisions_.blocks, layout_));
+        own.ofChunks.push_back(parts[global]);
       }
-      addContents(planned[size_t(s)], names, *parameters, stage);
+      stage.firstGathers = FirstGathers(stage.contents, stage.chunks);
+      own.end = stepEndOf(cluster_, stage.contents, own.ofBuckets, own.count());
+      decisions_.frames[nameOfStep(s)].bytes = own.end.frame;
     }
     return Status::ok();
   }
 
-  void addContents(const StageBuckets &planned, const std::map<int64_t, std::string> &names,
-                   const ChunkParameters &parameters, Stage &stage) {
-    StageContents &contents = stage.contents.emplace(StageContents{layout_, mesh_, {}, {}, {}, {}, {}});
+  StageContents contentsOf(const StageBuckets &planned, const ChunkParameters &parameters,
+                           std::vector<int64_t> &partOf) const {
+    StageContents contents{&layout_, mesh_, {}, {}, {}, {}, {}};
     for (const PlannedBucket &bucket : planned.buckets) {
       contents.buckets.push_back(describe(bucket));
       contents.gathers.push_back(bucket.gather);
-      stage.partOf.push_back(bucket.key.part);
+      partOf.push_back(bucket.key.part);
     }
+    const std::map<int64_t, std::string> names = parameters.names();
     for (const PlannedPlace &place : planned.places)
       contents.places.push_back({names.at(place.block),
                                  parameters.blocks()[size_t(place.block)][size_t(place.parameter)].argument,
-                                 place.first, place.count, place.bucket});
-    addFunctions(stage.chunks, contents.functions);
-    contents.functions.others.emplace(kStepFunctions);
+                                 place.first, place.count, place.bucket, place.offset, place.stride});
+    return contents;
   }
 
   plan::Bucket describe(const PlannedBucket &planned) const {
@@ -138,22 +155,7 @@ private:
 
   // --- Seconds
 
-  void price(Stage &stage) {
-    const int64_t parts = std::accumulate(stage.parts.begin(), stage.parts.end(), int64_t(0),
-                                          [](int64_t sum, const auto &own) { return sum + std::ssize(own); });
-    stage.end = stepEndOf(cluster_, *stage.contents, stage.partOf, parts);
-    size_t part = 0;
-    for (size_t c = 0; c < stage.chunks.size(); ++c) {
-      auto &seconds = stage.seconds.emplace_back();
-      for (size_t task = 0; task < plan::kBlockTasks.size(); ++task)
-        seconds[task] = secondsOf(stage, stage.chunks[c], plan::kBlockTasks[task]);
-      double &gradients = stage.gradients.emplace_back();
-      for (size_t own = 0; own < stage.parts[c].size(); ++own)
-        gradients += stage.end.gradients[part++];
-    }
-  }
-
-  double secondsOf(const Stage &stage, const ChunkLayout &chunk, Task task) const {
+  double secondsOf(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task) const {
     double seconds = 0;
     std::vector<UnitCalls::Call> calls;
     for (const ChunkLayout::Call &call : chunk.callsOf(task)) {
@@ -166,68 +168,93 @@ private:
       seconds += one.time.seconds();
     }
     const bool hides = leavesCoresToProducts(shape_.target());
-    return seconds + UnitCalls(*stage.contents, stage.end, hides).secondsBeside(calls);
+    return seconds + UnitCalls(stage.contents, end, hides).secondsBeside(calls);
   }
 
   schedule::Costs costs() const {
     schedule::Costs costs;
     costs.chunks.resize(size_t(pipeline().chunks()));
-    for (size_t s = 0; s < stages_.size(); ++s) {
-      const Stage &stage = stages_[s];
+    for (size_t s = 0; s < parts_.size(); ++s) {
+      const StageDecisions &stage = decisions_.stages[s];
+      const StepEnd &end = parts_[s].end;
+      size_t part = 0;
       for (size_t c = 0; c < stage.chunks.size(); ++c) {
-        const auto &[forward, backward, input, weight] = stage.seconds[c];
-        costs.chunks[size_t(pipeline().globalChunk(int64_t(s), int64_t(c)))] = {forward, backward, input, weight,
-                                                                               stage.gradients[c]};
+        const auto seconds = [&](Task task) { return secondsOf(stage, end, stage.chunks[c], task); };
+        schedule::ChunkCost &cost = costs.chunks[size_t(pipeline().globalChunk(int64_t(s), int64_t(c)))];
+        cost = {seconds(Task::forward), seconds(Task::backward), seconds(Task::input), seconds(Task::weight), 0};
+        for (size_t own = 0; own < parts_[s].ofChunks[c].size(); ++own)
+          cost.gradients += end.gradients[part++];
       }
-      costs.begin = std::max(costs.begin, stage.end.begin);
-      costs.reduce = std::max(costs.reduce, stage.end.reduce);
-      costs.update = std::max(costs.update, stage.end.update);
+      costs.begin = std::max(costs.begin, end.begin);
+      costs.reduce = std::max(costs.reduce, end.reduce);
+      costs.update = std::max(costs.update, end.update);
     }
     const cost::MessageRates rates = cost::messageRates(cluster_);
     costs.messageLatency = rates.latency, costs.secondsPerByte = rates.secondsPerByte;
     return costs;
   }
 
-  Status schedule() {
-    for (const Stage &stage : stages_) {
-      auto &bytes = problem_.bytes.emplace_back();
-      auto &idle = problem_.idle.emplace_back();
-      auto &parts = problem_.parts.emplace_back();
+  schedule::Problem problemOfNow() const {
+    schedule::Problem problem;
+    problem.schedule = layout_.schedule;
+    problem.shape = pipeline();
+    problem.memory = decisions_.scheduleMemory.value_or(1);
+    for (size_t s = 0; s < parts_.size(); ++s) {
+      const StageDecisions &stage = decisions_.stages[s];
+      auto &bytes = problem.bytes.emplace_back();
+      auto &idle = problem.idle.emplace_back();
+      auto &opened = problem.opened.emplace_back();
+      auto &parts = problem.parts.emplace_back();
       for (size_t c = 0; c < stage.chunks.size(); ++c) {
         bytes.push_back(stage.chunks[c].bytes());
         idle.emplace_back();
         for (Task task : plan::kBlockTasks)
           if (task != Task::forward && !stage.chunks[c].computes(task))
             idle.back().push_back(task);
-        parts.push_back(std::ssize(stage.parts[c]));
+        opened.push_back(stage.firstGathers.has(int64_t(c)));
+        parts.push_back(std::ssize(parts_[s].ofChunks[c]));
       }
     }
-    const schedule::Costs seconds = costs();
-    MGC_ASSIGN(row, schedule::rowOf(problem_));
-    if (row.byTime) {
-      problem_.costs = seconds.chunks;
-      problem_.messageSeconds =
-          seconds.messageLatency +
-          seconds.secondsPerByte * double(problem_.bytes[0][0][size_t(BufferKind::output)]);
-      problem_.orders = row.orders(problem_);
-    }
-    MGC_SET(solution_, schedules_.solve(problem_));
-    seconds_ = schedule::play(schedule::listsOf(solution_, seconds)).makespan;
-    return Status::ok();
+    return problem;
   }
 
-  // --- Memory
-
-  Result<Estimate> place() {
-    Estimate out{seconds_, {}};
-    for (size_t s = 0; s < stages_.size(); ++s) {
-      Frames frames = shape_.frames();
-      FunctionFrame &ofStep = frames[std::string(kStepFunctions)];
-      ofStep.bytes = ofStep.leastBytes = stages_[s].end.frame;
-      MGC_ASSIGN(memory, placeStage(*stages_[s].contents, stages_[s].chunks, solution_.stages[s], frames));
-      out.stages.push_back({memory.bytes, memory.hostBytes, 0});
+  Status placeStages() {
+    const schedule::Costs seconds = costs();
+    decisions_.problem = problemOfNow();
+    schedule::Problem &problem = decisions_.problem;
+    MGC_ASSIGN(row, schedule::rowOf(problem));
+    if (row.byTime) {
+      problem.costs = seconds.chunks;
+      problem.messageSeconds = messageSeconds(seconds);
+      problem.orders = row.orders(problem);
     }
-    return out;
+    MGC_ASSIGN(solution, schedules_.solve(problem));
+    seconds_ = schedule::play(schedule::listsOf(solution, seconds)).makespan;
+    for (size_t s = 0; s < decisions_.stages.size(); ++s) {
+      StageDecisions &stage = decisions_.stages[s];
+      stage.schedule = std::move(solution.stages[s]);
+      MGC_SET(stage.memory, placeStage(stage.contents, stage.chunks, stage.schedule, decisions_.frames));
+    }
+    return Status::ok();
+  }
+  double messageSeconds(const schedule::Costs &seconds) const {
+    return seconds.messageLatency +
+           seconds.secondsPerByte * double(decisions_.problem.bytes[0][0][size_t(BufferKind::output)]);
+  }
+
+  // --- Policies
+
+  Result<PolicyQuestion> policyQuestion() const {
+    MGC_ASSIGN(size, parseMemorySize(layout_.memory));
+    std::map<std::string, double> seconds;
+    for (const auto &[name, block] : decisions_.blocks)
+      for (const BlockFunction *function : block.functions())
+        seconds[func::FuncOp(function->function).getName().str()] = shape_.timeOf(*function).seconds();
+    return PolicyQuestion{layout_,
+                          {std::move(seconds), cost::messageRates(cluster_)},
+                          size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
+                          /*mostTasks=*/0,
+                          /*isDescribed=*/false};
   }
 
   const ShapeBlocks &shape_;
@@ -236,10 +263,9 @@ private:
   const plan::Mesh mesh_;
   const Sharding sharding_;
   const cost::Cluster cluster_;
-  schedule::Problem problem_;
+  Decisions decisions_;
   Chunks chunks_;
-  std::vector<Stage> stages_;
-  schedule::PeriodicSolution solution_;
+  std::vector<StageParts> parts_; // by stage
   double seconds_ = 0;
 };
 

@@ -37,7 +37,6 @@ Result<std::unique_ptr<ShapeBlocks>> ShapeBlocks::compile(MLIRContext &context, 
 
 Status ShapeBlocks::read(const cost::Machine &machine) {
   MGC_SET(blocks_, blocksOf(*module_));
-  chain_ = blocks_->instancesOf((*module_->getOps<ChainOp>().begin()).getBody());
   target_ = targetOf(*module_);
   const plan::Mesh mesh = meshOf(*module_);
   const cost::Cluster cluster{machine, mesh, target_};
@@ -53,6 +52,10 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
       frames_[symbol].bytes = frame.bytes, frames_[symbol].leastBytes = frame.leastBytes;
     }
   return Status::ok();
+}
+
+Region &ShapeBlocks::chainRegion() const {
+  return (*ModuleOp(*module_).getOps<ChainOp>().begin()).getBody();
 }
 
 bool ShapeBlocks::hasProgram(const BlockFunction &function) const {

@@ -19,7 +19,8 @@ public:
 
   mlir::ModuleOp module() const { return *module_; }
   const Blocks &blocks() const { return *blocks_; }
-  const std::vector<Instance> &chain() const { return chain_; }
+  mlir::Region &chainRegion() const;
+  std::vector<Instance> chain() const { return blocks_->instancesOf(chainRegion()); }
   const BlockWorks &works() const { return works_; }
   const Frames &frames() const { return frames_; }                     // sizes alone
   bool hasProgram(const BlockFunction &function) const;                // it does something
@@ -31,7 +32,6 @@ private:
 
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   std::optional<Blocks> blocks_;
-  std::vector<Instance> chain_;
   BlockWorks works_;
   Frames frames_;
   llvm::DenseMap<mlir::Operation *, cost::ProgramTime> times_; // by function
