@@ -2,7 +2,6 @@
 #include "compiler/assemble/MemoryBudget.h"
 
 #include "compiler/assemble/TaskTimes.h"
-#include "compiler/assemble/budget/Budget.h"
 #include "compiler/schedule/OrderTiming.h"
 #include "dialects/mg/training/MemorySize.h"
 
@@ -316,7 +315,7 @@ private:
     std::vector<std::vector<budget::StageChoice>> choices;
     isSmallest_.assign(stages_.size(), false);
     for (size_t s = 0; s < stages_.size(); ++s) {
-      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_));
+      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_, question_.limits));
       if (choices.back().empty() || (isLast && bounds_[s] < budget_)) {
         choices.back() = {budget::smallest(stages_[s])};
         isSmallest_[s] = true;

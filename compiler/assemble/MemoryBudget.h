@@ -8,6 +8,7 @@
 
 #include "compiler/assemble/Decisions.h"
 #include "compiler/assemble/TaskTimes.h"
+#include "compiler/assemble/budget/Budget.h"
 
 namespace mgc {
 
@@ -20,6 +21,7 @@ struct PolicyQuestion {
   int64_t budget = 0;               // bytes of a stage
   // Steps of the schedule that are timed to find the choice of each stage that is best beside those of others.
   int64_t mostTasks = int64_t(1) << 20;
+  budget::Limits limits = {};
   bool isDescribed = true; // PlanBudget is wanted: what other budgets would give
 };
 // The budget of mg.training. Error: the machine that it names is unknown.

@@ -35,8 +35,8 @@ bool hasDataAxes(const plan::Mesh &mesh) {
 class Estimator {
 public:
   Estimator(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
-            schedule::SolutionCache &schedules)
-      : shape_(shape), layout_(layout), schedules_(schedules), mesh_(layout.mesh()),
+            schedule::SolutionCache &schedules, Policies policies)
+      : shape_(shape), layout_(layout), schedules_(schedules), policies_(policies), mesh_(layout.mesh()),
         sharding_{mesh_, layout.zero, layout.shardsOuter, layout.reshardsAfterForward, layout.overlapsParamGather},
         cluster_{machine, mesh_, shape.target()},
         decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}} {}
@@ -45,15 +45,17 @@ public:
     MGC_TRY(cut());
     MGC_TRY(planStages());
     const auto place = [&](Decisions &) { return placeStages(); };
-    if (layout_.memory.empty()) {
+    double least = 0;
+    if (layout_.memory.empty() || policies_ == Policies::fastest) {
       MGC_TRY(placeStages());
+      MGC_SET(least, leastSeconds());
     } else {
       MGC_ASSIGN(question, policyQuestion());
       std::optional<int64_t> ignored;
       MGC_TRY(fitIntoMemory(decisions_, question, place, ignored));
       MGC_TRY(placeStages()); // as they were chosen
     }
-    Estimate out{seconds_, {}};
+    Estimate out{seconds_, least, {}};
     for (const StageDecisions &stage : decisions_.stages)
       out.stages.push_back({stage.memory.bytes, stage.memory.hostBytes, 0});
     return out;
@@ -108,7 +110,7 @@ private:
       stage.contents.ofStep.others.insert(nameOfStep(s));
       for (int64_t c = 0; c < pipeline().virtualStages; ++c) {
         const size_t global = size_t(pipeline().globalChunk(s, c));
-        stage.chunks.emplace_back(withVariants(chunks_[global], decisions_.blocks, layout_));
+        stage.chunks.emplace_back(instancesOf(chunks_[global]));
         own.ofChunks.push_back(parts[global]);
       }
       stage.firstGathers = FirstGathers(stage.contents, stage.chunks);
@@ -116,6 +118,22 @@ private:
       decisions_.frames[nameOfStep(s)].bytes = own.end.frame;
     }
     return Status::ok();
+  }
+
+  std::vector<Instance> instancesOf(const std::vector<Instance> &chunk) const {
+    if (layout_.memory.empty() || policies_ != Policies::fastest)
+      return withVariants(chunk, decisions_.blocks, layout_);
+    std::vector<Instance> instances = chunk;
+    for (Instance &instance : instances)
+      instance.block = std::ranges::min(decisions_.blocks.variantsOf(*instance.block), {},
+                                        [&](const ModelBlock *variant) { return secondsOf(*variant); });
+    return instances;
+  }
+  double secondsOf(const ModelBlock &block) const {
+    double seconds = 0;
+    for (const BlockFunction *function : block.functions())
+      seconds += shape_.timeOf(*function).seconds();
+    return seconds;
   }
 
   StageContents contentsOf(const StageBuckets &planned, const ChunkParameters &parameters,
@@ -163,12 +181,24 @@ private:
       if (!call.function || !shape_.hasProgram(*call.function))
         continue;
       const Instance &instance = chunk.instances()[call.instance];
-      one = {call.function, &instance, shape_.timeOf(*call.function),
+      const ProgramTime time = takesLeast_ ? leastTimeOf(*instance.block, *call.function) : shape_.timeOf(*call.function);
+      one = {call.function, &instance, time,
              task != Task::forward && shape_.hasProgram(instance.block->forward)};
       seconds += one.time.seconds();
     }
     const bool hides = leavesCoresToProducts(shape_.target());
     return seconds + UnitCalls(stage.contents, end, hides).secondsBeside(calls);
+  }
+
+  // The least of the block's variants.
+  ProgramTime leastTimeOf(const ModelBlock &block, const BlockFunction &function) const {
+    const Task task = *taskOf(function.function);
+    ProgramTime least = shape_.timeOf(function);
+    for (const ModelBlock *variant : decisions_.blocks.variantsOf(block))
+      if (const BlockFunction *other = variant->functionOf(task); other && shape_.hasProgram(*other))
+        if (const ProgramTime &time = shape_.timeOf(*other); time.seconds() < least.seconds())
+          least = time;
+    return least;
   }
 
   schedule::Costs costs() const {
@@ -230,6 +260,8 @@ private:
     }
     MGC_ASSIGN(solution, schedules_.solve(problem));
     seconds_ = schedule::play(schedule::listsOf(solution, seconds)).makespan;
+    if (takesLeast_)
+      return Status::ok();
     for (size_t s = 0; s < decisions_.stages.size(); ++s) {
       StageDecisions &stage = decisions_.stages[s];
       stage.schedule = std::move(solution.stages[s]);
@@ -244,6 +276,15 @@ private:
 
   // --- Policies
 
+  // No path of tasks gets shorter when a task takes longer.
+  Result<double> leastSeconds() {
+    const double seconds = seconds_;
+    takesLeast_ = true;
+    MGC_TRY(placeStages());
+    takesLeast_ = false;
+    return std::min(seconds, std::exchange(seconds_, seconds));
+  }
+
   Result<PolicyQuestion> policyQuestion() const {
     MGC_ASSIGN(size, parseMemorySize(layout_.memory));
     std::map<std::string, double> seconds;
@@ -254,12 +295,14 @@ private:
                           {std::move(seconds), cost::messageRates(cluster_)},
                           size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
                           /*mostTasks=*/0,
+                          {.points = 32, .slotSizes = 4, .combined = 64, .choices = 4},
                           /*isDescribed=*/false};
   }
 
   const ShapeBlocks &shape_;
   const frontend::Layout &layout_;
   schedule::SolutionCache &schedules_;
+  const Policies policies_;
   const plan::Mesh mesh_;
   const Sharding sharding_;
   const cost::Cluster cluster_;
@@ -267,6 +310,7 @@ private:
   Chunks chunks_;
   std::vector<StageParts> parts_; // by stage
   double seconds_ = 0;
+  bool takesLeast_ = false;
 };
 
 } // namespace
@@ -279,8 +323,8 @@ int64_t Estimate::hostBytes() const {
 }
 
 Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
-                          schedule::SolutionCache &schedules) {
-  return Estimator(shape, layout, machine, schedules).run();
+                          schedule::SolutionCache &schedules, Policies policies) {
+  return Estimator(shape, layout, machine, schedules, policies).run();
 }
 
 } // namespace mgc::planner

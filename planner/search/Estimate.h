@@ -12,8 +12,13 @@ struct StageEstimate {
   double busy = 0;                  // seconds of a step in forwards and backwards
 };
 
+// The policy that each layer has where the layout has a budget of memory: what budget/Budget.h chooses, or that of which a microbatch
+// takes least time, whatever it keeps.
+enum class Policies { fitting, fastest };
+
 struct Estimate {
   double seconds = 0; // one step
+  double least = 0;   // with other policies it takes no less; 0 of policies that fit
   std::vector<StageEstimate> stages;
   int64_t bytes() const;     // of the rank that takes most
   int64_t hostBytes() const; // likewise
@@ -21,6 +26,6 @@ struct Estimate {
 
 // `layout` must have the axes of the shape's. `schedules` remembers the lists of those before. Error: that of schedules and memory.
 Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
-                          schedule::SolutionCache &schedules);
+                          schedule::SolutionCache &schedules, Policies policies = Policies::fitting);
 
 } // namespace mgc::planner

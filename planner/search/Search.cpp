@@ -66,11 +66,18 @@ ShapeSummary summaryOf(const ShapeBlocks &shape) {
   ShapeSummary out;
   out.isKnown = true;
   out.leastForward = out.leastBackward = std::numeric_limits<double>::infinity();
+  const auto secondsOf = [&](const ModelBlock &block) {
+    return std::pair(shape.timeOf(block.forward).seconds(), shape.timeOf(block.backward).seconds() +
+                                                                shape.timeOf(block.input).seconds() +
+                                                                shape.timeOf(block.weight).seconds());
+  };
   for (const Instance &instance : shape.chain()) {
     const ModelBlock &block = *instance.block;
-    const double forward = shape.timeOf(block.forward).seconds(),
-                 backward = shape.timeOf(block.backward).seconds() + shape.timeOf(block.input).seconds() +
-                            shape.timeOf(block.weight).seconds();
+    auto [forward, backward] = secondsOf(block);
+    for (const ModelBlock *variant : shape.blocks().variantsOf(block)) {
+      const auto [first, second] = secondsOf(*variant);
+      forward = std::min(forward, first), backward = std::min(backward, second);
+    }
     out.forward += forward, out.backward += backward;
     if (!block.stack.empty()) {
       ++out.layers;

@@ -22,10 +22,11 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &file, const frontend::Supported &supported,
                  const planner::MakeModule &make, int64_t devices) {
-  const frontend::LayoutOptions given = frontend::either(flags.layout, file.defaults);
+  frontend::LayoutOptions given = frontend::either(flags.layout, file.defaults);
+  given.memory = given.memory.value_or("75GiB");
   MGC_ASSIGN(machine, cost::findMachine(given.machine.value_or("h100")));
   const frontend::SearchSpace space{file.model, supported, devices, given.gbs.value_or(1), given.seq.value_or(1024)};
-  const planner::SearchRequest request{space, given, machine, int64_t(75) << 30, int64_t(1) << 50, 5, make,
+  const planner::SearchRequest request{space, given, machine, int64_t(75) << 30, int64_t(1) << 50, 10, make,
                                        [&](const frontend::LayoutOptions &options) {
                                          return frontend::resolveLayout(file.model, options, {}, supported);
                                        }};
