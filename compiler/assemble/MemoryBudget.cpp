@@ -104,6 +104,10 @@ private:
     std::optional<double> scheduleMemory;
   };
 
+  struct Excess {
+    int64_t stage = 0, bytes = 0;
+  };
+
   bool isByTime() const {
     return training_.scheduleText.empty() && llvm::any_of(schedule::schedules(), [&](const schedule::ScheduleRow &row) {
              return row.byTime && row.name == training_.schedule;
@@ -133,8 +137,21 @@ private:
     return Status::ok();
   }
 
+  // The stage whose smallest choice takes most, if that is too much before anything is placed.
+  std::optional<Excess> excessOfSmallest() const {
+    std::optional<Excess> most;
+    for (size_t s = 0; s < stages_.size(); ++s)
+      if (const int64_t bytes = budget::smallest(stages_[s]).bytes; bytes > std::max(budget_, most ? most->bytes : 0))
+        most = Excess{int64_t(s), bytes};
+    return most;
+  }
+
   // Chooses until what was chosen fits as it is placed.
   Result<bool> fitPolicies() {
+    if (const std::optional<Excess> excess = excessOfSmallest(); excess && !question_.isDescribed) {
+      excess_ = excess;
+      return false;
+    }
     bounds_.assign(stages_.size(), budget_);
     for (int64_t round = 0; round <= kMostRounds; ++round) {
       const bool isLast = round == kMostRounds;
@@ -315,9 +332,12 @@ private:
     std::vector<std::vector<budget::StageChoice>> choices;
     isSmallest_.assign(stages_.size(), false);
     for (size_t s = 0; s < stages_.size(); ++s) {
-      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_, question_.limits));
-      if (choices.back().empty() || (isLast && bounds_[s] < budget_)) {
-        choices.back() = {budget::smallest(stages_[s])};
+      budget::StageChoice smallest = budget::smallest(stages_[s]);
+      choices.emplace_back();
+      if (smallest.bytes <= bounds_[s] && !(isLast && bounds_[s] < budget_))
+        choices.back() = budget::choicesOf(stages_[s], bounds_[s], isCut_, question_.limits);
+      if (choices.back().empty()) {
+        choices.back() = {std::move(smallest)};
         isSmallest_[s] = true;
       }
     }
@@ -465,9 +485,6 @@ private:
   }
 
   using Counts = std::vector<std::vector<std::vector<int64_t>>>; // budget::StageChoice::counts
-  struct Excess {
-    int64_t stage = 0, bytes = 0;
-  };
 
   Decisions &decisions_;
   const PolicyQuestion &question_;

@@ -33,9 +33,9 @@ Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &fi
   const double start = now();
   const planner::Found found = planner::search(request);
   const planner::SearchCounts &n = found.counts;
-  std::cout << fmt::format("{:.2f} s: {} enumerated, {} refused, {} too large, {} too slow, {} estimated ({} unfit), {} shapes, {} "
+  std::cout << fmt::format("{:.2f} s: {} enumerated, {} refused, {} too large, {} too slow, {} estimated ({} fitted, {} unfit), {} shapes, {} "
                            "compiled\n",
-                           now() - start, n.enumerated, n.refused, n.tooLarge, n.tooSlow, n.estimated, n.unfit, n.shapes,
+                           now() - start, n.enumerated, n.refused, n.tooLarge, n.tooSlow, n.estimated, n.fitted, n.unfit, n.shapes,
                            n.compiled);
   for (const planner::Answer &answer : found.answers)
     std::cout << fmt::format("{:.4f} s {} {}\n", answer.estimate.seconds, bytesText(double(answer.estimate.bytes())),

@@ -1,0 +1,68 @@
+// The shapes of a search: ShapeBlocks that many layouts have in common, compiled where they are asked for, and bounds of the work of those
+// that are not compiled yet.
+//
+// A shape's work is the time that its devices spend on one sample. It does not grow where a rank has more of a tensor: two products of
+// half the rows, or of half the columns, take as long as the whole at the least, for a product is tiles and each of its parts too; and
+// what ranks send each other comes on top. So the work of a shape is a bound of that of each that cuts the same further.
+#pragma once
+
+#include "planner/search/ShapeBlocks.h"
+
+#include <list>
+
+namespace mgc::planner {
+
+// How ranks cut a microbatch and the parameters of a layer.
+struct ShapeSizes {
+  int64_t tp = 1, cp = 1, ep = 1, etp = 1, mbs = 1;
+  bool splitsBackward = false;
+  bool hasReplicas = false, expertsHaveReplicas = false; // other ranks have the same parameters: of blocks no matter, of gradients
+  auto operator<=>(const ShapeSizes &) const = default;
+  // Whether the work of this shape is a bound of that of the other.
+  bool bounds(const ShapeSizes &other) const;
+};
+
+struct ShapeWork {
+  double all = 0;            // device seconds of a sample, each layer's policy the fastest
+  double layerForward = 0, layerBackward = 0; // likewise, of the layer that takes least
+  int64_t layers = 0;
+  double elements = 0; // parameters of a rank that has all layers
+};
+
+class Shapes {
+public:
+  Shapes(const MakeModule &make, const cost::Machine &machine) : make_(make), machine_(machine) {}
+
+  int64_t numberOf(const ShapeSizes &sizes); // a new one, or that of an equal one
+  int64_t count() const { return std::ssize(shapes_); }
+  int64_t compiled() const { return compiled_; }
+
+  // `options`: of a layout of the shape. Error: that of ShapeBlocks::compile.
+  Result<const ShapeBlocks *> get(int64_t shape, const frontend::LayoutOptions &options);
+  bool isKnown(int64_t shape) const { return shapes_[size_t(shape)].work.has_value(); }
+  // Its own, or a bound by those that are known; nothing: none is.
+  std::optional<ShapeWork> workOf(int64_t shape) const;
+  const std::string &refusalOf(int64_t shape) const { return shapes_[size_t(shape)].refusal; }
+  void refuse(int64_t shape, const std::string &reason) { shapes_[size_t(shape)].refusal = reason; }
+
+private:
+  struct Shape {
+    ShapeSizes sizes;
+    std::optional<ShapeWork> work;
+    std::string refusal; // empty: there may be layouts of it
+  };
+  struct Kept {
+    int64_t shape = 0;
+    std::unique_ptr<mlir::MLIRContext> context;
+    std::unique_ptr<ShapeBlocks> blocks;
+  };
+
+  const MakeModule &make_;
+  const cost::Machine &machine_;
+  std::map<ShapeSizes, int64_t> numbers_;
+  std::vector<Shape> shapes_;
+  std::list<Kept> kept_; // the last that were asked for
+  int64_t compiled_ = 0;
+};
+
+} // namespace mgc::planner
