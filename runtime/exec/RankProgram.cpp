@@ -1,6 +1,5 @@
 #include "runtime/exec/RankProgram.h"
 
-#include "runtime/exec/JoinPoints.h"
 #include "runtime/exec/SharedCounts.h"
 
 #include "plan/PairTurns.h"
@@ -43,7 +42,7 @@ private:
   Result<PreparedInstruction> make(const ChunkRecord &chunk, const InstructionRecord &instruction);
   void assignStreams();
   LaneOf lanes() const;
-  bool overlapsProduct(const StepRecord &run, std::span<const Join> joins, int64_t instruction) const;
+  bool overlapsProduct(const StepRecord &run, std::span<const plan::Join> joins, int64_t instruction) const;
   void keepOnRunStream(const StepJoins &joins);
   void count(const StepJoins::Runs &runs);
   void addTurns();
@@ -82,7 +81,7 @@ Result<PreparedInstruction> RankProgram::Maker::make(const ChunkRecord &chunk, c
 }
 
 LaneOf RankProgram::Maker::lanes() const {
-  static_assert(static_cast<int64_t>(StreamKind::compute) == JoinPoints::kMain);
+  static_assert(static_cast<int64_t>(StreamKind::compute) == plan::JoinPoints::kMain);
   return
       [this](int64_t chunk, int64_t instruction) { return static_cast<int64_t>(program_.at(chunk, instruction).side); };
 }
@@ -158,13 +157,13 @@ void RankProgram::Maker::keepOnRunStream(const StepJoins &joins) {
 }
 
 // A join is one of all collectives before it on its stream.
-bool RankProgram::Maker::overlapsProduct(const StepRecord &run, std::span<const Join> joins,
+bool RankProgram::Maker::overlapsProduct(const StepRecord &run, std::span<const plan::Join> joins,
                                          int64_t instruction) const {
   const std::vector<PreparedInstruction> &made = program_.chunks_[run.step.chunk];
   if (made[instruction].side == StreamKind::compute)
     return false;
-  const auto join = std::ranges::find_if(joins, [&](const Join &one) {
-    return one.collective >= instruction && made[one.collective].side == made[instruction].side;
+  const auto join = std::ranges::find_if(joins, [&](const plan::Join &one) {
+    return one.work >= instruction && made[one.work].side == made[instruction].side;
   });
   const std::vector<InstructionRecord> &records = record_.chunks[run.step.chunk].instructions;
   return std::any_of(records.begin() + instruction, records.begin() + join->before,

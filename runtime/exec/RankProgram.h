@@ -51,7 +51,7 @@ public:
                                   Concurrency concurrency);
   const PreparedInstruction &at(int64_t chunk, int64_t instruction) const { return chunks_[chunk][instruction]; }
   // The joins of a run.
-  std::span<const Join> joins(int64_t schedule) const { return joins_.runs[joins_.ofStep[schedule]].joins; }
+  std::span<const plan::Join> joins(int64_t schedule) const { return joins_.runs[joins_.ofStep[schedule]].joins; }
   // The turns of the pair whose first run this is.
   std::span<const PairTurn> turns(int64_t schedule) const {
     return turns_.at({joins_.ofStep[schedule], joins_.ofStep[schedule + 1]});

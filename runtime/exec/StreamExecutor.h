@@ -4,7 +4,7 @@
 //     gradients        those of task gradients, in their own order: concurrently with the backward of other layers
 //     layers, units, step
 //                      collectives of the runs: after the work in the run's stream, which goes on concurrently and waits where it
-//                      comes to what touches the same bytes, or to its end (StepJoins.h)
+//                      comes to what touches the same bytes, or to its end (plan/Joins.h)
 //     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
 //
 // On a device a wait is one of streams, for an event, and costs the host nothing. But where a transfer needs the host of its
@@ -88,9 +88,9 @@ private:
     std::vector<mgc_address> operands;
     bool isOfLane = false; // the thread of a lane
     // The state of the run.
-    int64_t countsRead = -1;          // PreparedInstruction::countsOf of its last exchange of rows
-    std::span<const Join> joins = {}; // joins still to come
-    int64_t firstEnd = 0;             // first of its collectives, in ends_
+    int64_t countsRead = -1;                // PreparedInstruction::countsOf of its last exchange of rows
+    std::span<const plan::Join> joins = {}; // joins still to come
+    int64_t firstEnd = 0;                   // first of its collectives, in ends_
   };
   // A stream parallel to that of the runs. On the host it has a thread, null where the plan has nothing for it.
   struct Lane {

@@ -36,9 +36,9 @@ void StreamExecutor::beginChunk(Cursor &cursor, int64_t index) {
 
 Status StreamExecutor::joinBefore(Cursor &cursor, int64_t index, int64_t instruction) {
   const int64_t chunk = record_.schedule[index].step.chunk;
-  for (std::span<const Join> &joins = cursor.joins; !joins.empty() && joins.front().before == instruction;
+  for (std::span<const plan::Join> &joins = cursor.joins; !joins.empty() && joins.front().before == instruction;
        joins = joins.subspan(1))
-    MGC_TRY(joinCollective(cursor, program_.at(chunk, joins.front().collective)));
+    MGC_TRY(joinCollective(cursor, program_.at(chunk, joins.front().work)));
   return Status::ok();
 }
 
@@ -71,7 +71,7 @@ Status StreamExecutor::runInstruction(Cursor &cursor, int64_t run, int64_t index
   return mark(*cursor.stream);
 }
 
-// A collective begins behind the work that its run has enqueued. Later work waits for it where it must: StepJoins.h. A measured
+// A collective begins behind the work that its run has enqueued. Later work waits for it where it must: plan/Joins.h. A measured
 // step waits at once, so that what each instruction takes can be told. Its event comes last: what a captured step does not
 // wait for is refused.
 Status StreamExecutor::enqueueConcurrent(Cursor &cursor, int64_t run, int64_t index) {
