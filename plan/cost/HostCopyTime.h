@@ -11,6 +11,7 @@
 #pragma once
 
 #include "plan/Plan.h"
+#include "plan/cost/Cluster.h"
 #include "plan/cost/ProgramTime.h"
 
 namespace mgc::cost {

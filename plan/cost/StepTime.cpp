@@ -4,7 +4,7 @@
 #include "plan/cost/HostCopyTime.h"
 #include "plan/cost/ModelFlops.h"
 #include "plan/cost/PlanWalk.h"
-#include "plan/cost/UnitTime.h"
+#include "plan/cost/RunTime.h"
 #include "plan/play/Player.h"
 
 #include <algorithm>
@@ -19,35 +19,26 @@ using plan::Task;
 
 namespace {
 
-// One run of a chunk.
-struct ChunkTime {
-  ProgramTime all;
-  ProgramTime units; // part of it: what gathers units, and clears and sums up their gradients: ZeRO-2 and 3
-};
-using ChunkTimes = std::vector<std::vector<ChunkTime>>; // [stage][chunk]
+using ChunkTimes = std::vector<std::vector<RunTime>>; // [stage][chunk]: one run
 
-ChunkTime chunkTime(const Cluster &cluster, const Plan &plan, const StagePlan &stage, const Chunk &chunk,
-                    const std::vector<ProgramTime> &programs) {
-  ChunkTime time{secondsOf(chunk, programs)};
-  if (cluster.stack.overlap.units == Overlap::follows)
-    time.units = hiddenUnits(plan, stage, chunk, programs);
-  time.all += time.units;
+RunTime chunkTime(const Cluster &cluster, const Plan &plan, const StagePlan &stage, const Chunk &chunk, RunTimes &runs,
+                  const std::vector<ProgramTime> &programs) {
+  RunTime time = runs.secondsOf(stage, chunk);
   const HostCopyTime copies = hostCopyTime(cluster, plan, stage, chunk, programs);
-  time.all.hostCopies = copies.exposed, time.all.hiddenHostCopies = copies.hidden;
-  forEachCall(chunk, [&](const plan::Call &call, int64_t runs) {
-    if (isPerMicrobatch(chunk.task) && isOfUnit(stage, call))
-      time.units += programs[call.program] * double(runs);
-  });
+  time.layers.hostCopies = copies.exposed, time.layers.hiddenHostCopies = copies.hidden;
   return time;
 }
 
-ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
-  const std::vector<ProgramTime> programs = secondsOfPrograms(cluster, plan);
+ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan, RunTimes &runs) {
+  const bool hasCopies = std::ranges::any_of(plan.programs, plan::hasHostCopies);
+  std::vector<ProgramTime> programs; // where they are needed
+  for (int64_t i = 0; hasCopies && i < std::ssize(plan.programs); ++i)
+    programs.push_back(runs.secondsOf(i));
   ChunkTimes times;
   for (const StagePlan &stage : plan.stages) {
     times.emplace_back();
     for (const Chunk &chunk : stage.chunks)
-      times.back().push_back(chunkTime(cluster, plan, stage, chunk, programs));
+      times.back().push_back(chunkTime(cluster, plan, stage, chunk, runs, programs));
   }
   return times;
 }
@@ -59,12 +50,12 @@ schedule::PlayCosts costsOf(const Cluster &cluster, const Plan &plan, const Chun
     for (size_t i = 0; i < times[stage].size(); ++i)
       if (double &most = slowest[plan.stages[stage].chunks[i].task];
           !isPerVirtualStage(plan.stages[stage].chunks[i].task))
-        most = std::max(most, times[stage][i].all.seconds());
+        most = std::max(most, times[stage][i].all().seconds());
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     costs.chunks.emplace_back();
     for (size_t i = 0; i < times[stage].size(); ++i) {
       const Task task = plan.stages[stage].chunks[i].task;
-      costs.chunks.back().push_back(isPerVirtualStage(task) ? times[stage][i].all.seconds() : slowest[task]);
+      costs.chunks.back().push_back(isPerVirtualStage(task) ? times[stage][i].all().seconds() : slowest[task]);
     }
   }
   const MessageRates messages = messageRates(cluster);
@@ -77,23 +68,20 @@ schedule::PlayCosts costsOf(const Cluster &cluster, const Plan &plan, const Chun
 
 // The pairs of runs of a stage, by first and second chunk.
 struct ChunkPair {
-  ProgramTime time, alone; // the pair's; the two chunks' one after the other
+  RunTime time;
   double runs = 0;
 };
 using ChunkPairs = std::map<std::pair<int64_t, int64_t>, ChunkPair>;
 
-ChunkPairs pairsOf(const Cluster &cluster, const Plan &plan, size_t stage, const ChunkTimes &times) {
-  const std::vector<Chunk> &chunks = plan.stages[stage].chunks;
+ChunkPairs pairsOf(RunTimes &runs, const StagePlan &stage) {
   ChunkPairs pairs;
   int64_t before = -1;
-  forEachStep(plan.stages[stage], [&](const plan::ScheduleStep &step, int64_t runs) {
+  forEachStep(stage, [&](const plan::ScheduleStep &step, int64_t count) {
     if (step.paired) {
       const auto [pair, isNew] = pairs.try_emplace({before, step.chunk});
-      if (isNew) {
-        pair->second.time = secondsOfPair(cluster, plan, chunks[before], chunks[step.chunk]);
-        (pair->second.alone += times[stage][before].all) += times[stage][step.chunk].all;
-      }
-      pair->second.runs += double(runs);
+      if (isNew)
+        pair->second.time = runs.secondsOfPair(stage, stage.chunks[before], stage.chunks[step.chunk]);
+      pair->second.runs += double(count);
     }
     before = step.chunk;
   });
@@ -102,32 +90,33 @@ ChunkPairs pairsOf(const Cluster &cluster, const Plan &plan, size_t stage, const
 
 void addPairs(schedule::PlayCosts &costs, size_t stage, const ChunkPairs &pairs) {
   for (const auto &[chunks, pair] : pairs)
-    costs.pairs[{int64_t(stage), chunks.first, chunks.second}] = pair.time.seconds();
+    costs.pairs[{int64_t(stage), chunks.first, chunks.second}] = pair.time.all().seconds();
 }
 
 // --- The work of a stage in a step -----------------------------------------------------------------------------
 
 struct StageWork {
-  ProgramTime layers;    // forward and backward
-  ProgramTime units;     // part of them: ChunkTime::units
+  RunTime microbatches;  // forward and backward
   ProgramTime step;      // begin, reduce, update
   ProgramTime gradients; // on a stream of its own
-  double busy() const { return layers.seconds() + step.seconds(); }
+  double busy() const { return microbatches.all().seconds() + step.seconds(); }
 };
 
-StageWork workOf(const StagePlan &stage, const std::vector<ChunkTime> &chunks, const ChunkPairs &pairs) {
-  const std::vector<int64_t> runs = runsOfChunks(stage);
+StageWork workOf(const StagePlan &stage, const std::vector<RunTime> &chunks, const ChunkPairs &pairs) {
+  std::vector<double> alone; // runs of each chunk that are of no pair
+  for (const int64_t runs : runsOfChunks(stage))
+    alone.push_back(double(runs));
   StageWork work;
-  for (size_t i = 0; i < stage.chunks.size(); ++i) {
-    const Task task = stage.chunks[i].task;
-    ProgramTime &sum = isPerMicrobatch(task) ? work.layers : task == Task::gradients ? work.gradients : work.step;
-    sum += chunks[i].all * double(runs[i]);
-    work.units += chunks[i].units * double(runs[i]);
-  }
   for (const auto &[ofChunks, pair] : pairs) {
-    work.layers += pair.time * pair.runs;
-    work.layers += pair.alone * -pair.runs;
+    work.microbatches += pair.time * pair.runs;
+    alone[ofChunks.first] -= pair.runs;
+    alone[ofChunks.second] -= pair.runs;
   }
+  for (size_t i = 0; i < stage.chunks.size(); ++i)
+    if (const Task task = stage.chunks[i].task; isPerMicrobatch(task))
+      work.microbatches += chunks[i] * alone[i];
+    else
+      (task == Task::gradients ? work.gradients : work.step) += chunks[i].all() * alone[i];
   return work;
 }
 
@@ -135,8 +124,7 @@ StageWork workOf(const StagePlan &stage, const std::vector<ChunkTime> &chunks, c
 void addParts(StepCost &cost, const StageWork &work, double share) {
   StepParts &parts = cost.parts;
   const auto context = size_t(plan::AxisRole::sequence);
-  ProgramTime layers = work.layers;
-  layers += work.units * -1.0;
+  const auto &[layers, units] = work.microbatches;
   parts.products += share * layers.products;
   parts.attention += share * layers.attention;
   parts.rows += share * layers.rows;
@@ -147,65 +135,20 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   const auto ofExperts = [](const auto &seconds) {
     return seconds[kRowExchanges] + seconds[size_t(plan::AxisRole::data)];
   };
-  // Less the units' and less what is only the rounding of the difference.
-  const auto withoutUnits = [](double all, double units) { return all - units > 1e-9 * all ? all - units : 0; };
-  const double exposed = withoutUnits(ofExperts(work.layers.exposed), ofExperts(work.units.exposed)),
-               hidden = withoutUnits(ofExperts(work.layers.hidden), ofExperts(work.units.hidden));
+  const double exposed = ofExperts(layers.exposed), hidden = ofExperts(layers.hidden);
   parts.experts += share * exposed;
   parts.tensor += share * (total(layers.exposed) - layers.exposed[context] - exposed);
-  parts.gradients += share * (total(work.step.exposed) + total(work.units.exposed));
-  parts.optimizer += share * (work.step.compute() + work.units.compute());
+  parts.gradients += share * (total(work.step.exposed) + total(units.exposed));
+  parts.optimizer += share * (work.step.compute() + units.compute());
   parts.hostCopies += share * (work.step.hostCopies + layers.hostCopies);
   cost.hiddenHostCopies += share * (work.step.hiddenHostCopies + layers.hiddenHostCopies);
   cost.hiddenExchanges += share * hidden;
   cost.hiddenLayers += share * (total(layers.hidden) - hidden);
-  cost.hiddenGradients += share * (total(work.step.hidden) + total(work.units.hidden) + work.gradients.seconds() +
-                                   total(work.gradients.hidden));
+  cost.hiddenGradients +=
+      share * (total(work.step.hidden) + total(units.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
 }
 
 // --- Waiting ----------------------------------------------------------------------------------------
-
-auto lastProduct(const plan::Program &program) {
-  return std::ranges::find_if(program.instructions.rbegin(), program.instructions.rend(),
-                              [](const auto &one) { return kindOf(one.body) == plan::WorkKind::product; });
-}
-
-// "einsum model.layers.{}.mlp.down_proj.weight" of "layer.forward/einsum ..".
-std::string_view nameInBlock(const plan::Instruction &instruction) {
-  return std::string_view(instruction.label).substr(instruction.label.find('/') + 1);
-}
-
-// Whether the program has the forward pass's last product already: a norm behind it wants its result again.
-bool repeatsLast(const plan::Program &program, const plan::Program &forward) {
-  const auto last = lastProduct(forward);
-  return last == forward.instructions.rend() ||
-         std::ranges::any_of(program.instructions, [&](const plan::Instruction &one) {
-           return one.body == last->body && nameInBlock(one) == nameInBlock(*last);
-         });
-}
-
-// From the last product of a program on.
-plan::Program endOf(const plan::Program &program) {
-  plan::Program end = program;
-  const auto last = lastProduct(end);
-  end.instructions.erase(end.instructions.begin(),
-                         last == end.instructions.rend() ? end.instructions.end() : last.base() - 1);
-  end.repeats.clear();
-  return end;
-}
-
-// A stack that computes all of a layer's forward pass again also makes its last product, which our slices leave out.
-void addRepeats(const Cluster &cluster, const Plan &plan, std::vector<ProgramTime> &times) {
-  for (size_t i = 0; i < plan.programs.size(); ++i) {
-    const plan::Program &backward = plan.programs[i];
-    if (!recomputesAll(backward) || !beginsBackward(backward))
-      continue;
-    for (const plan::Program &forward : plan.programs)
-      if (&forward != &backward && recomputesAll(forward) && blockOf(forward) == blockOf(backward) &&
-          isForward(forward) && !repeatsLast(backward, forward))
-        times[i] += secondsOf(cluster, endOf(forward), cluster.stack.rows.layers);
-  }
-}
 
 double makespanOf(const Plan &plan, const schedule::PlayCosts &costs) { return play(listsOf(plan, costs)).makespan; }
 
@@ -253,34 +196,20 @@ void addUtilisation(StepCost &cost, const Plan &plan, const Machine &machine) {
 
 } // namespace
 
-std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const Plan &plan) {
-  const StackRows &rows = cluster.stack.rows;
-  std::vector<double> rowBytes(plan.programs.size(), rows.optimizer);
-  for (const StagePlan &stage : plan.stages)
-    for (const Chunk &chunk : stage.chunks)
-      for (const plan::Call &call : chunk.calls)
-        if (isPerMicrobatch(chunk.task))
-          rowBytes[call.program] = rows.layers;
-  std::vector<ProgramTime> times;
-  for (size_t i = 0; i < plan.programs.size(); ++i)
-    times.push_back(secondsOf(cluster, plan.programs[i], rowBytes[i]));
-  if (cluster.stack.repeatsLastProduct)
-    addRepeats(cluster, plan, times);
-  return times;
-}
-
 schedule::PlayCosts costsOf(const Cluster &cluster, const Plan &plan) {
-  return costsOf(cluster, plan, chunkTimes(cluster, plan));
+  RunTimes runs(cluster, plan);
+  return costsOf(cluster, plan, chunkTimes(cluster, plan, runs));
 }
 
 StepCost predict(const Plan &plan, const Machine &machine, const StepAssumptions &assumptions) {
   const Cluster cluster{machine, plan.mesh, plan.target, assumptions.stack, assumptions.imbalance};
-  const ChunkTimes times = chunkTimes(cluster, plan);
+  RunTimes runs(cluster, plan);
+  const ChunkTimes times = chunkTimes(cluster, plan, runs);
   StepCost cost{assumptions.stack.name, assumptions.imbalance};
   cost.costs = costsOf(cluster, plan, times);
   std::vector<ChunkPairs> pairs;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    pairs.push_back(pairsOf(cluster, plan, stage, times));
+    pairs.push_back(pairsOf(runs, plan.stages[stage]));
     addPairs(cost.costs, stage, pairs.back());
   }
   const auto stages = double(plan.stages.size());
@@ -289,7 +218,7 @@ StepCost predict(const Plan &plan, const Machine &machine, const StepAssumptions
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);
     addParts(cost, work, 1 / stages);
-    cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
+    cost.hardwareFlops += work.microbatches.layers.flops * double(plan.mesh.worldSize()) / stages;
     cost.stages.push_back({work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});
     busy += work.busy() / stages;
   }

@@ -2,7 +2,7 @@
 // seconds, what takes them, and how much of the machine's peak they use. docs/cost.md defines every number.
 #pragma once
 
-#include "plan/cost/ProgramTime.h"
+#include "plan/cost/RunTime.h"
 #include "plan/play/PlanLists.h"
 
 namespace mgc::cost {
@@ -43,9 +43,6 @@ struct StepCost {
   double modelUtilisation = 0, hardwareUtilisation = 0;
   double bubble() const { return seconds > 0 ? parts.bubble / seconds : 0; } // fraction of the step
 };
-
-// Seconds of each program of the plan, once.
-std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const plan::Plan &plan);
 
 // Seconds of all chunks and of messages, but not of pairs of runs. Tasks of all stages take as long as on the slowest. A schedule
 // is not needed: the steps of the plan's stages are not read.

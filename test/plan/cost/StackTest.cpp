@@ -192,10 +192,13 @@ TEST(Stacks, LastProductsOfFullRecomputation) {
   plan.programs[0].instructions = {{small, {{0, 0}, {0, 256}, {0, 1024}}, "layer.forward/down"}};
   plan.programs[1].instructions = {{large, {{0, 0}, {0, 256}, {0, 1024}}, "layer.backward/up"}};
   SoftwareStack stack;
-  const auto products = [&] { return secondsOfPrograms({machine, plan.mesh, Target::cuda, stack}, plan)[1].products; };
+  const auto productsOf = [&](int64_t program) {
+    return RunTimes({machine, plan.mesh, Target::cuda, stack}, plan).secondsOf(program).products;
+  };
+  const auto products = [&] { return productsOf(1); };
   const double alone = products();
   stack.repeatsLastProduct = true;
-  const double last = secondsOfPrograms({machine, plan.mesh, Target::cuda, stack}, plan)[0].products;
+  const double last = productsOf(0);
   EXPECT_DOUBLE_EQ(products(), alone + last);
   plan.programs[1].name = "layer.input"; // a backward in halves
   EXPECT_DOUBLE_EQ(products(), alone + last);

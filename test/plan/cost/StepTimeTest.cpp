@@ -129,16 +129,21 @@ TEST(ProgramTime, ARunOfAPairHidesTheExchangeOfTheOther) {
   program = {.name = "experts"};
   program.instructions = {{exchange, {{3, 0}, {1, 0}, {1, 1024, 0, 7}}, "there"},
                           {product, {{1, 1024, 0, 7}, {0, 1024}, {0, 4096}, {0, 8192}}, "product"}};
-  const plan::Chunk chunk{.calls = {{.program = 0}}};
+  // 4 segments, far apart: the runs of a pair do not touch what the other's have.
+  const plan::Chunk chunk{
+      .calls = {{.program = 0, .segments = {{-1, 0}, {-1, 1 << 20}, {-1, 2 << 20}, {-1, 3 << 20}}}}};
   const Machine machine = makeToyMachine();
   const Cluster cluster{machine, plan.mesh, Target::cuda};
-  const ProgramTime alone = secondsOf(cluster, program), pair = secondsOfPair(cluster, plan, chunk, chunk);
+  const auto timeOfPair = [&](const Cluster &devices) {
+    return RunTimes(devices, plan).secondsOfPair(plan.stages[0], chunk, chunk).all();
+  };
+  const ProgramTime alone = secondsOf(cluster, program), pair = timeOfPair(cluster);
   EXPECT_DOUBLE_EQ(alone.exposed[kRowExchanges], 8);
   EXPECT_DOUBLE_EQ(pair.products, 2 * 13.8);
   EXPECT_DOUBLE_EQ(pair.exposed[kRowExchanges], 8);
   EXPECT_DOUBLE_EQ(pair.hidden[kRowExchanges], 8);
   const Cluster cpu{machine, plan.mesh, Target::cpu};
-  EXPECT_DOUBLE_EQ(secondsOfPair(cpu, plan, chunk, chunk).seconds(), 2 * secondsOf(cpu, program).seconds());
+  EXPECT_DOUBLE_EQ(timeOfPair(cpu).seconds(), 2 * secondsOf(cpu, program).seconds());
 }
 
 // --- A step ------------------------------------------------------------------------------------------------------
