@@ -60,6 +60,9 @@ TEST(Stacks, OurOwnChangesNothing) {
   EXPECT_EQ(own.rows.layers, standard.rows.layers);
   EXPECT_EQ(own.rows.optimizer, standard.rows.optimizer);
   EXPECT_EQ(own.overlap.tensor, standard.overlap.tensor);
+  EXPECT_EQ(own.overlap.context, standard.overlap.context);
+  EXPECT_EQ(own.overlap.experts, standard.overlap.experts);
+  EXPECT_EQ(own.overlap.units, standard.overlap.units);
   EXPECT_EQ(own.repeatsLastProduct, standard.repeatsLastProduct);
   EXPECT_EQ(own.kernel, standard.kernel);
 }
@@ -122,11 +125,9 @@ Program makeProgram() {
       {Gemm{.m = 4, .n = 8, .k = 9}, {{0, 0}, {0, 256}, {0, 4096}}, "second"}};
   return program;
 }
-ProgramTime timeOf(const SoftwareStack &stack, int64_t units = 0) {
+ProgramTime timeOf(const SoftwareStack &stack) {
   Machine machine = makeToyMachine();
   machine.products.units = 4;
-  for (LinkLevel &level : machine.links)
-    level.units = units;
   return cost::secondsOf({machine, mesh(), Target::cuda, stack}, makeProgram());
 }
 
@@ -166,14 +167,88 @@ TEST(Stacks, GathersInSlices) {
   program.instructions.insert(program.instructions.begin() + 1, {plan::Move{.bytes = 8}, {{1, 0}, {2, 0}}, "copy"});
   EXPECT_DOUBLE_EQ(total(cost::secondsOf({machine, mesh(), Target::cuda, stack}, program).hidden), 0);
 }
-// One of 4 units is the collective's: the product is slower by a quarter of the time beside it.
-TEST(Stacks, ProductsBesideCollectivesAreSlower) {
-  const ProgramTime free = timeOf({}), taken = timeOf({}, 1);
-  EXPECT_GT(taken.hidden[kTensor], 0);
-  EXPECT_DOUBLE_EQ(taken.products, free.products + taken.hidden[kTensor] / 4);
-  EXPECT_GE(taken.hidden[kTensor], free.hidden[kTensor]);
-  EXPECT_LE(taken.seconds(), timeOf({}, 2).seconds());
+// --- Collectives by role ---------------------------------------------------------------------------------------------
+
+// Two ranks along each axis: tp inside of a node, the others not.
+const plan::Mesh &roleMesh() {
+  static const plan::Mesh mesh = [] {
+    plan::Mesh mesh;
+    mesh.axes = {
+        {"dp", 2, plan::AxisRole::data}, {"cp", 2, plan::AxisRole::sequence}, {"tp", 2, plan::AxisRole::tensor}};
+    for (const plan::Axis &axis : mesh.axes)
+      mesh.named[axis.name] = {axis.name};
+    return mesh;
+  }();
+  return mesh;
 }
+// The same collective for each use; rows of experts are exchanged.
+plan::Instruction collectiveOf(size_t use) {
+  if (use == kRowExchanges)
+    return {plan::ExchangeRows{.groups = 1, .rows = 4, .places = 8, .width = 2, .axes = {"dp"}},
+            {{0, 8192}, {0, 1024}, {0, 8208, 0, 7}},
+            "exchange"};
+  for (const plan::Axis &axis : roleMesh().axes)
+    if (size_t(axis.role) == use)
+      return {Collective{.kind = Collective::Kind::allReduce, .axes = {axis.name}, .chunk = 16}, {{0, 1024}}, "reduce"};
+  return {};
+}
+ProgramTime timeOfUse(size_t use, const StackOverlap &overlap, std::vector<int64_t> units = {0, 0}) {
+  Machine machine = makeToyMachine();
+  machine.products.units = 4;
+  for (size_t level = 0; level < units.size(); ++level)
+    machine.links[level].units = units[level];
+  SoftwareStack stack;
+  stack.overlap = overlap;
+  Program program = makeProgram();
+  program.instructions[1] = collectiveOf(use);
+  return cost::secondsOf({machine, roleMesh(), Target::cuda, stack}, program);
+}
+constexpr StackOverlap kAllWait{Overlap::waits, Overlap::waits, Overlap::waits, Overlap::waits};
+
+struct Role {
+  size_t use;
+  Overlap StackOverlap::*rule;
+};
+class StackRoles : public testing::TestWithParam<Role> {};
+
+// Collectives of a role go by its own rule alone.
+TEST_P(StackRoles, HaveARuleOfTheirOwn) {
+  const auto [use, rule] = GetParam();
+  const ProgramTime waits = timeOfUse(use, kAllWait);
+  const double all = waits.exposed[use], product = waits.products / 2;
+  EXPECT_GT(all, 0);
+  StackOverlap only = kAllWait, others;
+  only.*rule = Overlap::follows;
+  EXPECT_DOUBLE_EQ(timeOfUse(use, only).hidden[use], std::min(all, product));
+  only.*rule = Overlap::sliced;
+  EXPECT_DOUBLE_EQ(timeOfUse(use, only).hidden[use], std::min(all / 2, product));
+  others.*rule = Overlap::waits;
+  EXPECT_DOUBLE_EQ(timeOfUse(use, others).exposed[use], all);
+}
+// One of 4 units is the collective's: the product is slower by a quarter of the time beside it. The units are those of the outermost
+// level that it passes; the device has them all where the collective waits.
+TEST_P(StackRoles, ProductsBesideThemAreSlower) {
+  const auto [use, rule] = GetParam();
+  const bool isInside = use == kTensor;
+  const std::vector<int64_t> one = {isInside, !isInside}, other = {!isInside, isInside};
+  const ProgramTime free = timeOfUse(use, {}), taken = timeOfUse(use, {}, one);
+  EXPECT_GT(taken.hidden[use], 0);
+  EXPECT_DOUBLE_EQ(taken.products, free.products + taken.hidden[use] / 4);
+  EXPECT_GE(taken.hidden[use], free.hidden[use]);
+  EXPECT_DOUBLE_EQ(timeOfUse(use, {}, {2 * one[0], 2 * one[1]}).products,
+                   free.products + timeOfUse(use, {}, {2 * one[0], 2 * one[1]}).hidden[use] / 2);
+  EXPECT_DOUBLE_EQ(timeOfUse(use, {}, other).products, free.products);
+  StackOverlap sliced = kAllWait;
+  sliced.*rule = Overlap::sliced;
+  EXPECT_DOUBLE_EQ(timeOfUse(use, sliced, one).products, free.products + timeOfUse(use, sliced, one).hidden[use] / 4);
+  EXPECT_DOUBLE_EQ(timeOfUse(use, kAllWait, one).products, free.products);
+}
+INSTANTIATE_TEST_SUITE_P(All, StackRoles,
+                         testing::Values(Role{kTensor, &StackOverlap::tensor},
+                                         Role{size_t(plan::AxisRole::sequence), &StackOverlap::context},
+                                         Role{size_t(plan::AxisRole::data), &StackOverlap::experts},
+                                         Role{kRowExchanges, &StackOverlap::experts}));
+
 TEST(Stacks, AProgramTakesAsLongAsItsLaunches) {
   SoftwareStack stack;
   const double seconds = timeOf(stack).seconds();
@@ -210,6 +285,31 @@ TEST(Stacks, LastProductsOfFullRecomputation) {
   EXPECT_DOUBLE_EQ(products(), alone + 2 * last);
   plan.programs[1].instructions.back().label = "layer.input/down";
   EXPECT_DOUBLE_EQ(products(), alone + last);
+}
+// Each call of backward in a run takes it, the product and the reduction behind it, which is exposed; so does one in a pair.
+TEST(Stacks, LastProductsOfEachCall) {
+  const Machine machine = makeToyMachine();
+  plan::Plan plan = plan::makeSmallPlan();
+  plan.programs = {{.name = "layer.forward", .policy = "full", .segmentBytes = {8192}},
+                   {.name = "layer.backward", .policy = "full", .segmentBytes = {8192}}};
+  plan.programs[0].instructions = makeProgram().instructions;
+  std::vector<plan::Instruction> &forward = plan.programs[0].instructions;
+  forward.pop_back(); // a product and a reduction are left
+  plan::Chunk chunk{.task = plan::Task::backward, .calls = {{1, 0, 1, {{-1, 0}}}}, .repeats = {{0, 1, 3}}};
+  SoftwareStack stack;
+  const auto time = [&](bool isInPair) {
+    RunTimes runs({machine, plan.mesh, Target::cuda, stack}, plan);
+    return (isInPair ? runs.secondsOfPair(plan.stages[0], chunk, {}) : runs.secondsOf(plan.stages[0], chunk)).layers;
+  };
+  EXPECT_EQ(time(false).seconds(), 0);
+  stack.repeatsLastProduct = true;
+  const ProgramTime each = cost::secondsOf({machine, plan.mesh, Target::cuda}, plan.programs[0]);
+  forward.insert(forward.begin(), {Gemm{.m = 4, .n = 8, .k = 90}, {{0, 0}, {0, 256}, {0, 4096}}, "up"});
+  EXPECT_GT(each.exposed[kTensor], 0);
+  for (const bool isInPair : {false, true}) {
+    EXPECT_DOUBLE_EQ(time(isInPair).products, 3 * each.products);
+    EXPECT_DOUBLE_EQ(time(isInPair).exposed[kTensor], 3 * each.exposed[kTensor]);
+  }
 }
 // A stack that does more of anything, or overlaps less, is never faster.
 TEST(Stacks, MoreIsNeverFaster) {
