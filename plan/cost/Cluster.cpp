@@ -58,6 +58,28 @@ class GroupLinks {
 public:
   GroupLinks(const Machine &machine, GroupMembers members) : machine_(machine), members_(std::move(members)) {}
 
+  double seconds(const plan::Communication &moved) const {
+    switch (moved.pattern) {
+    case plan::CommunicationPattern::ringOrTree:
+      return ringBytes(moved.bytesSent) + 2 * std::min(ringLatency(), treeLatency());
+    case plan::CommunicationPattern::ring:
+      return ringBytes(moved.bytesSent) + ringLatency();
+    case plan::CommunicationPattern::direct:
+      return directBytes(moved.bytesSent) + directLatency();
+    case plan::CommunicationPattern::neighbour:
+      return neighbourBytes(moved.bytesSent) + directLatency();
+    }
+    return 0;
+  }
+  // The most of the levels that it passes: a larger group is never faster.
+  double base() const {
+    double seconds = 0;
+    for (size_t level = 0; level < members_.size(); ++level)
+      seconds = std::max(seconds, fanOut(level) > 1 ? machine_.links[level].base : 0);
+    return seconds;
+  }
+
+private:
   // Bytes that each rank sends around a ring of the group.
   double ringBytes(double bytes) const {
     double seconds = 0;
@@ -104,7 +126,6 @@ public:
     return seconds;
   }
 
-private:
   int64_t ranks() const { return members_.back(); }
   int64_t inner(size_t level) const { return level == 0 ? 1 : members_[level - 1]; }
   int64_t fanOut(size_t level) const { return members_[level] / inner(level); }
@@ -138,17 +159,7 @@ double communicationSeconds(const Cluster &cluster, const plan::InstructionBody 
     return 0;
   const plan::Communication moved = communicationOf(cluster.mesh, body);
   const GroupLinks links(cluster.machine, members);
-  switch (moved.pattern) {
-  case plan::CommunicationPattern::ringOrTree:
-    return links.ringBytes(moved.bytesSent) + 2 * std::min(links.ringLatency(), links.treeLatency());
-  case plan::CommunicationPattern::ring:
-    return links.ringBytes(moved.bytesSent) + links.ringLatency();
-  case plan::CommunicationPattern::direct:
-    return links.directBytes(moved.bytesSent) + links.directLatency();
-  case plan::CommunicationPattern::neighbour:
-    return links.neighbourBytes(moved.bytesSent) + links.directLatency();
-  }
-  return 0;
+  return links.base() + links.seconds(moved);
 }
 
 int64_t unitsTaken(const Cluster &cluster, const plan::InstructionBody &body) {

@@ -33,7 +33,7 @@ GroupMembers membersOf(const Cluster &cluster, const plan::RankGroup &group);
 //   ringOrTree   twice as many hops, or where it is faster up and down a tree: 2 ceil(log2 of the fan-out) hops of each level
 //   direct       every rank sends to every other at once: one latency, each level carries what goes through it
 //   neighbour    every rank sends to the next: one latency, the bytes sent over the slowest level
-// A ring passes the border of a domain once, with as many links as it has ranks in the domain: p ranks of a node send
+// A collective takes LinkLevel::base besides, once: the most of the levels that it passes. A ring passes the border of a domain once, with as many links as it has ranks in the domain: p ranks of a node send
 // with p adapters. In: a communication.
 double communicationSeconds(const Cluster &cluster, const plan::InstructionBody &body);
 

@@ -54,6 +54,7 @@ struct LinkLevel {
   double bandwidth = 0; // bytes/s of one device in one direction
   double fraction = 1;  // fraction of the bandwidth that a collective reaches
   double latency = 0;   // seconds of one message
+  double base = 0;      // seconds of a collective besides, whatever its hops and bytes
   int64_t units = 0;    // how many of ProductRates::units a collective takes from concurrent products
 };
 

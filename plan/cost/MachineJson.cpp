@@ -35,7 +35,7 @@ template <typename V> constexpr void fields(V &v, Of<HostRates>) {
 template <typename V> constexpr void fields(V &v, Of<LinkLevel>) {
   optional<&LinkLevel::ranks>(v);
   required<&LinkLevel::bandwidth, &LinkLevel::fraction, &LinkLevel::latency>(v);
-  optional<&LinkLevel::units>(v);
+  optional<&LinkLevel::base, &LinkLevel::units>(v);
 }
 
 template <typename V> constexpr void fields(V &v, Of<Machine>) {
@@ -137,6 +137,7 @@ private:
       rate(links[i].bandwidth, at.field("bandwidth"));
       fraction(links[i].fraction, at.field("fraction"));
       number(links[i].latency, 0, kMostSeconds, at.field("latency"));
+      number(links[i].base, 0, kMostSeconds, at.field("base"));
       violations_.expect(machine.products.units < 1 || (links[i].units >= 0 && links[i].units < machine.products.units),
                          at.field("units"),
                          "found {}, expected a whole number from 0 to {}: products keep one of their {}",

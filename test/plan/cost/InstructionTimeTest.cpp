@@ -127,6 +127,23 @@ TEST(InstructionTime, PermuteOfTwoLevels) {
 TEST(InstructionTime, CollectiveOfStages) {
   EXPECT_DOUBLE_EQ(toySeconds(Collective{.stages = {0, 1}, .chunk = 16}), 1 + 64 + 2 * 5);
 }
+// 7 s inside of a node, 2 s between nodes: the most of the levels that it passes, once, whatever it does.
+TEST(InstructionTime, BaseOfCollectives) {
+  Machine machine = makeToyMachine();
+  machine.links[0].base = 7, machine.links[1].base = 2;
+  const auto base = [&](const Collective &collective) {
+    return secondsOn(machine, collective) - toySeconds(collective);
+  };
+  EXPECT_DOUBLE_EQ(base({.axes = {"tp"}, .chunk = 16}), 7);
+  EXPECT_DOUBLE_EQ(base({.axes = {"tp"}, .chunk = 1600}), 7);
+  EXPECT_DOUBLE_EQ(base({.axes = {"dp"}, .chunk = 16}), 2);
+  for (const Kind kind : {Kind::allReduce, Kind::allGather, Kind::reduceScatter, Kind::allToAll, Kind::permute})
+    EXPECT_DOUBLE_EQ(base({.kind = kind, .axes = {"dp", "tp"}, .outer = 2, .chunk = 8}), 7);
+  EXPECT_DOUBLE_EQ(base({.stages = {0, 1}, .chunk = 16}), 2);
+  EXPECT_DOUBLE_EQ(base({.axes = {"tpr"}, .chunk = 16}), 0) << "one rank";
+  const Cluster slow{machine, mesh()};
+  EXPECT_EQ(messageRates(slow).latency, 5) << "a message is no collective";
+}
 TEST(InstructionTime, CollectiveOfOneRank) {
   EXPECT_DOUBLE_EQ(toySeconds(Collective{.axes = {"tpr"}, .chunk = 16}), 1);
 }
@@ -178,17 +195,35 @@ TEST(Monotone, LargerProductsAreNeverFaster) {
 
 TEST(Monotone, FasterMachinesAreNeverSlower) {
   const plan::Plan plan = plan::makeSmallPlan();
-  const Machine slow = makeToyMachine();
-  std::vector<Machine> faster(6, slow);
+  Machine slow = makeToyMachine();
+  slow.links[0].base = 2, slow.links[1].base = 3;
+  std::vector<Machine> faster(8, slow);
   faster[0].memory.bandwidth *= 2;
   faster[1].flops = {200, 400};
   faster[2].links[0].bandwidth *= 2;
   faster[3].links[1].bandwidth *= 2;
   faster[4].links[1].latency /= 2;
   faster[5].launch = 0;
+  faster[6].links[0].base = 0;
+  faster[7].links[1].base = 0;
   for (const plan::Instruction &instruction : plan.programs[0].instructions)
     for (const Machine &machine : faster)
       EXPECT_LE(secondsOn(machine, instruction.body), secondsOn(slow, instruction.body)) << instruction.label;
+}
+
+// A group's base is no less than that of a part of it, whichever level has the larger one.
+TEST(Monotone, LargerGroupsHaveNoSmallerBase) {
+  Machine machine = makeToyMachine();
+  for (const double inner : {0.0, 1.0, 9.0})
+    for (const double outer : {0.0, 2.0, 5.0}) {
+      machine.links[0].base = inner, machine.links[1].base = outer;
+      const auto base = [&](plan::Axes axes) {
+        const Collective collective{.axes = std::move(axes), .chunk = 16};
+        return secondsOn(machine, collective) - toySeconds(collective);
+      };
+      EXPECT_LE(base({"tp"}), base({"dp", "tp"}) + 1e-9) << inner << " " << outer;
+      EXPECT_LE(base({"dp"}), base({"dp", "tp"}) + 1e-9) << inner << " " << outer;
+    }
 }
 
 } // namespace

@@ -130,6 +130,8 @@ TEST(MachineFile, GoodIsRead) {
   ASSERT_TRUE(machine.isOk()) << machine.status().message();
   EXPECT_EQ(machine->products.tiles[0].m, 16);
   EXPECT_EQ(machine->links[2].ranks, 0);
+  EXPECT_EQ(machine->links[2].base, 0);
+  EXPECT_EQ(machine->links[2].units, 0);
   EXPECT_EQ(machine->sources.at("rows"), "a");
 }
 
@@ -172,7 +174,7 @@ TEST(MachineFile, WrongValues) {
                                "/links/0/fraction", "/products/tiles/0/fraction"})
     for (double value : {0.0, -0.5, 1.5, 5e-324})
       expectIn(refusalWith(fraction, value), "expected a fraction");
-  for (const char *seconds : {"/launch", "/links/2/latency"})
+  for (const char *seconds : {"/launch", "/links/2/latency", "/links/2/base"})
     for (double value : {-1e-6, 2.0})
       expectIn(refusalWith(seconds, value), "expected a number from 0 to 1");
   for (const char *count : {"/products/units", "/products/tiles/0/m", "/products/tiles/0/n"})
@@ -187,6 +189,7 @@ TEST(MachineFile, WrongLinks) {
   expectIn(refusalWith("/links/2/ranks", 16), "machine.links[2].ranks: found 16, expected nothing");
   expectIn(refusalWith("/links/1/ranks", 2), "expected a larger multiple of the 2 ranks of the level before");
   expectIn(refusalWith("/links/1/ranks", 5), "expected a larger multiple of the 2 ranks of the level before");
+  expectIn(refusalWith("/links/1/units", 4), "machine.links[1].units: found 4, expected a whole number from 0 to 3");
   expectIn(refusalWith("/products/tiles", Json::array()), "machine.products.tiles: found 0 tiles");
 }
 
