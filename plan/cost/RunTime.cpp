@@ -183,11 +183,12 @@ void RunTimes::forEachCall(const StagePlan &stage, const Chunk &chunk, const Vis
   std::vector<int64_t> slots;
   for (const int64_t ring : chunk.slots)
     slots.push_back(stage.rings[ring].offsetOf(0));
+  const bool isOfLayers = isPerMicrobatch(chunk.task);
   std::vector<bool> isOfUnit;
   for (const plan::Call &call : chunk.calls)
-    isOfUnit.push_back(isPerMicrobatch(chunk.task) && plan::isOfUnit(stage, call));
+    isOfUnit.push_back(isOfLayers && plan::isOfUnit(stage, call));
   plan::forEachRun(chunk.calls.size(), chunk.repeats, [&](int64_t number, int64_t iteration) {
-    visit(PlacedCall{chunk.calls[number], iteration, slots, isOfUnit[number]});
+    visit(PlacedCall{chunk.calls[number], iteration, slots, isOfLayers, isOfUnit[number]});
   });
 }
 
@@ -223,14 +224,24 @@ const RunTimes::OpenCall &RunTimes::openCall(const PlacedCall &placed) {
 void RunTimes::play(const PlacedCall &placed, RunWalk &walk) {
   const int64_t program = placed.call.program;
   walk.add(placed.isOfUnit, repeated_[program]);
+  if (!placed.isOfLayers || !walk.isFresh() || !jump(placed, walk))
+    walk.call(prices_[program], worksOf(program), placed.bases(), placed.isOfUnit);
+}
+
+// A program of layers has many calls: it is played once for all that find nothing in progress.
+bool RunTimes::jump(const PlacedCall &placed, RunWalk &walk) {
+  const int64_t program = placed.call.program, size = std::ssize(prices_[program]);
   const OpenCall &open = openCall(placed);
-  if (walk.isFresh() && !open.hasLanes)
-    return walk.jump(open.time, {}, {}, {}, std::ssize(prices_[program]), placed.isOfUnit);
+  if (!open.hasLanes) {
+    walk.jump(open.time, {}, {}, {}, size, placed.isOfUnit);
+    return true;
+  }
   const std::vector<int64_t> bases = placed.bases();
   // Where the host's time for kernels counts, it depends on what is left.
-  if (walk.isFresh() && cluster_.stack.kernel == 0 && areApart(plan_.programs[program], bases))
-    return walk.jump(open.time, open.left, worksOf(program), bases, std::ssize(prices_[program]), placed.isOfUnit);
-  walk.call(prices_[program], worksOf(program), bases, placed.isOfUnit);
+  if (cluster_.stack.kernel > 0 || !areApart(plan_.programs[program], bases))
+    return false;
+  walk.jump(open.time, open.left, worksOf(program), bases, size, placed.isOfUnit);
+  return true;
 }
 
 RunTime RunTimes::secondsOf(const StagePlan &stage, const Chunk &chunk) {

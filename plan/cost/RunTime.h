@@ -38,7 +38,7 @@ private:
     const plan::Call &call;
     int64_t iteration = 0; // number in its repeat
     std::span<const int64_t> slots;
-    bool isOfUnit = false;
+    bool isOfLayers = false, isOfUnit = false; // its chunk is forward or backward; plan::isOfUnit
     std::vector<int64_t> bases() const { return basesOf(call, iteration, slots); }
   };
   // A call that begins when nothing is in progress, and what is behind it.
@@ -49,6 +49,7 @@ private:
   };
   template <typename Visit> void forEachCall(const plan::StagePlan &, const plan::Chunk &, const Visit &) const;
   void play(const PlacedCall &call, class RunWalk &walk);
+  bool jump(const PlacedCall &call, class RunWalk &walk);
   bool areApart(const plan::Program &program, std::span<const int64_t> bases) const;
   const OpenCall &openCall(const PlacedCall &call);
   // None where nothing runs concurrently.
