@@ -3,6 +3,7 @@
 
 #include "plan/Expand.h"
 #include "plan/PairTurns.h"
+#include "plan/cost/PlanWalk.h"
 #include "plan/cost/RepeatedProducts.h"
 
 #include <algorithm>
@@ -264,6 +265,17 @@ RunTime RunTimes::secondsOf(const StagePlan &stage, const Chunk &chunk) {
   if (walk)
     finish();
   return time;
+}
+
+double RunTimes::takenBy(const Chunk &chunk) const {
+  double all = 0, taken = 0; // seconds
+  cost::forEachCall(chunk, [&](const plan::Call &call, int64_t runs) {
+    for (const PricedWork &work : prices_[call.program]) {
+      all += work.seconds * double(runs);
+      taken += work.collective ? work.seconds * work.collective->taken * double(runs) : 0;
+    }
+  });
+  return leavesCoresToProducts(cluster_.target) && all > 0 ? taken / all : 0;
 }
 
 // --- Pairs --------------------------------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ public:
   RunTime secondsOfPair(const plan::StagePlan &stage, const plan::Chunk &first, const plan::Chunk &second);
   // A run of the program alone, whatever it binds.
   ProgramTime secondsOf(int64_t program);
+  // The share of the device's units that the collectives of a chunk take: the mean over its seconds, where nothing hides them.
+  double takenBy(const plan::Chunk &chunk) const;
 
 private:
   // A call of a run whose slots begin at `slots`.

@@ -1,6 +1,7 @@
 // See StepTime.h.
 #include "plan/cost/StepTime.h"
 
+#include "plan/cost/GradientTime.h"
 #include "plan/cost/HostCopyTime.h"
 #include "plan/cost/ModelFlops.h"
 #include "plan/cost/PlanWalk.h"
@@ -93,6 +94,21 @@ void addPairs(schedule::PlayCosts &costs, size_t stage, const ChunkPairs &pairs)
     costs.pairs[{int64_t(stage), chunks.first, chunks.second}] = pair.time.all().seconds();
 }
 
+// --- Gradients' stream --------------------------------------------------------------------------------------------
+
+void addSlowed(schedule::PlayCosts &costs, const RunTimes &runs, const Plan &plan, size_t stage,
+               const ChunkTimes &times) {
+  double taken = 0;
+  for (const Chunk &chunk : plan.stages[stage].chunks)
+    if (chunk.task == Task::gradients)
+      taken = std::max(taken, runs.takenBy(chunk));
+  if (taken == 0)
+    return;
+  const std::vector<double> slowed = slowedByGradients(plan.stages[stage], times[stage], taken);
+  for (size_t step = 0; step < slowed.size(); ++step)
+    costs.longer[{int64_t(stage), int64_t(step)}] = slowed[step];
+}
+
 // --- The work of a stage in a step -----------------------------------------------------------------------------
 
 struct StageWork {
@@ -152,9 +168,10 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
 
 double makespanOf(const Plan &plan, const schedule::PlayCosts &costs) { return play(listsOf(plan, costs)).makespan; }
 
-// Clears the seconds of the gradients' stream; whether there were any.
+// Clears the seconds of the gradients' stream, and by which it makes others longer; whether there were any.
 bool clearGradients(const Plan &plan, schedule::PlayCosts &costs) {
   double cleared = 0;
+  costs.longer.clear();
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i)
       if (plan.stages[stage].chunks[i].task == Task::gradients)
@@ -211,6 +228,7 @@ StepCost predict(const Plan &plan, const Machine &machine, const StepAssumptions
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     pairs.push_back(pairsOf(runs, plan.stages[stage]));
     addPairs(cost.costs, stage, pairs.back());
+    addSlowed(cost.costs, runs, plan, stage, times);
   }
   const auto stages = double(plan.stages.size());
   cost.seconds = makespanOf(plan, cost.costs);

@@ -11,28 +11,27 @@ using plan::StagePlan;
 
 namespace {
 
+using ChunkRun = std::pair<int64_t, int64_t>; // chunk, microbatch
+
+bool isPart(const ScheduleStep &step) { return step.kind == ScheduleStep::Kind::run && step.callCount >= 0; }
+
 class PlanLister {
 public:
   PlanLister(const StagePlan &stage, int64_t number, const PlayCosts &costs)
-      : stage_(stage), number_(number), costs_(costs) {}
+      : stage_(stage), number_(number), costs_(costs), parts_(partsOfChunks(stage)) {}
 
   PlayList list() {
-    for (const ScheduleStep &step : stage_.schedule)
-      if (step.kind == ScheduleStep::Kind::run && step.callCount >= 0)
-        ++parts_[{step.chunk, step.microbatch}];
-    std::map<Key, int64_t> part;
+    std::map<ChunkRun, int64_t> part;
     PlayList out{{}, stage_.repeats};
     for (size_t i = 0; i < stage_.schedule.size(); ++i) {
       out.steps.push_back(listed(i));
-      if (const ScheduleStep &step = stage_.schedule[i]; step.kind == ScheduleStep::Kind::run && step.callCount >= 0)
+      if (const ScheduleStep &step = stage_.schedule[i]; isPart(step))
         out.steps.back().task.part = part[{step.chunk, step.microbatch}]++;
     }
     return out;
   }
 
 private:
-  using Key = std::pair<int64_t, int64_t>; // chunk, microbatch
-
   PlayStep listed(size_t index) const {
     const ScheduleStep &step = stage_.schedule[index];
     PlayStep out{Step::Kind(step.kind)};
@@ -46,15 +45,15 @@ private:
     }
     out.task = taskOf(stage_.chunks[step.chunk], step.microbatch);
     out.task.paired = step.paired;
-    out.seconds = secondsOf(step) * pairFactor(index);
+    out.seconds = costs_.chunks[number_][step.chunk] * parts_[index] * pairFactor(index) + longer(index);
     if (meetsAllStages(out.task.kind))
       out.meetings = {0};
     return out;
   }
 
-  double secondsOf(const ScheduleStep &step) const {
-    const double whole = costs_.chunks[number_][step.chunk];
-    return step.callCount < 0 ? whole : whole / double(parts_.at({step.chunk, step.microbatch}));
+  double longer(size_t index) const {
+    const auto known = costs_.longer.find({number_, int64_t(index)});
+    return known == costs_.longer.end() ? 0 : known->second;
   }
 
   // By how much shorter or longer the runs of a pair are together than one after the other: a factor; 1 of a run that has no pair.
@@ -72,10 +71,21 @@ private:
   const StagePlan &stage_;
   const int64_t number_;
   const PlayCosts &costs_;
-  std::map<Key, int64_t> parts_; // parts of chunks that run in parts
+  const std::vector<double> parts_;
 };
 
 } // namespace
+
+std::vector<double> partsOfChunks(const StagePlan &stage) {
+  std::map<ChunkRun, int64_t> counts; // chunks that run in parts
+  for (const ScheduleStep &step : stage.schedule)
+    if (isPart(step))
+      ++counts[{step.chunk, step.microbatch}];
+  std::vector<double> parts;
+  for (const ScheduleStep &step : stage.schedule)
+    parts.push_back(isPart(step) ? 1 / double(counts.at({step.chunk, step.microbatch})) : 1);
+  return parts;
+}
 
 Shape shapeOf(const Plan &plan) {
   return {std::ssize(plan.stages), plan.virtualStages, plan.microbatches, plan.placement};

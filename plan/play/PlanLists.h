@@ -15,7 +15,12 @@ struct PlayCosts {
   // Seconds of two runs that are a pair: stage, first and second chunk; the sum of both where there are none.
   using Pair = std::array<int64_t, 3>;
   std::map<Pair, double> pairs = {};
+  // Seconds that steps take longer than their chunks say: by stage and step of its list. A step that is not here takes no more.
+  std::map<std::pair<int64_t, int64_t>, double> longer = {};
 };
+
+// The part of its chunk's seconds that each step of the list takes: less than 1 where the chunk runs in parts.
+std::vector<double> partsOfChunks(const plan::StagePlan &stage);
 
 // Parts of a chunk take equally long. Chunks of the tasks that all stages meet for take as long as the costs say for each.
 PlayLists listsOf(const plan::Plan &plan, const PlayCosts &costs);

@@ -211,6 +211,37 @@ TEST(StepTime, GradientsBesideTheBackward) {
   EXPECT_NEAR(step.parts.bubble, kForward, 1e-9);
 }
 
+// One stage's list: F0, an all_reduce over dp of 8 bytes (1 + 8 + 2 x 5 = 19 s) on the stream of task gradients, four more F, R. Half of
+// the units are the all_reduce's: the products beside it take 19 / 2 s more, in all four.
+TEST(StepTime, ProductsBesideGradientsAreSlower) {
+  plan::Plan plan = stepPlan();
+  plan.target = Target::cuda;
+  plan.programs.push_back({.name = "gradients", .segments = {"g"}, .segmentBytes = {64}});
+  plan.programs[2].instructions = {{Collective{.axes = {"dp"}, .chunk = 2}, {{0, 0}, {0, 0}}, "reduce"}};
+  for (plan::StagePlan &stage : plan.stages) {
+    stage.chunks.push_back({.task = plan::Task::gradients, .calls = {{.program = 2, .segments = {{-1, 256}}}}});
+    stage.schedule = {{.chunk = 0, .microbatch = 0},
+                      {.chunk = 2, .waits = {1}},
+                      {.chunk = 0, .microbatch = 1, .microbatchStride = 1},
+                      {.chunk = 1, .waits = {5}}};
+    stage.repeats = {{2, 3, 4}};
+  }
+  const auto predicted = [&](int64_t units) {
+    Machine machine = makeToyMachine();
+    machine.links[1].units = units;
+    return predict(plan, machine);
+  };
+  const StepCost free = predicted(0), slowed = predicted(1);
+  EXPECT_NEAR(free.seconds, 5 * kForward + kReduce, 1e-9);
+  EXPECT_NEAR(free.hiddenGradients, 19, 1e-9);
+  EXPECT_NEAR(slowed.seconds, free.seconds + 19 / 2.0, 1e-9);
+  EXPECT_NEAR(slowed.parts.gradients, kReduce + 19 / 2.0, 1e-9);
+  EXPECT_DOUBLE_EQ(slowed.parts.products, free.parts.products);
+  EXPECT_NEAR(slowed.parts.bubble, 0, 1e-9);
+  plan.target = Target::cpu;
+  EXPECT_NEAR(predicted(1).seconds, free.seconds, 1e-9);
+}
+
 TEST(StepTime, PartsAreTheStep) {
   for (const Machine &machine : {makeToyMachine(), *findMachine("h100")}) {
     const StepCost step = predict(plan::makeSmallPlan(), machine);
