@@ -1,7 +1,7 @@
 #include "compiler/assemble/TaskTimes.h"
 
 #include "dialects/mg/Target.h"
-#include "plan/cost/RunTime.h"
+#include "plan/cost/ProgramTime.h"
 
 using namespace mlir;
 

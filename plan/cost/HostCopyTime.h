@@ -11,7 +11,6 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "plan/cost/Cluster.h"
 #include "plan/cost/ProgramTime.h"
 
 namespace mgc::cost {

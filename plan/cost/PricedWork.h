@@ -2,7 +2,6 @@
 // how it goes along with others (Stack.h).
 #pragma once
 
-#include "plan/cost/Cluster.h"
 #include "plan/cost/ProgramTime.h"
 
 #include <optional>
@@ -24,6 +23,8 @@ struct PricedWork {
   double seconds = 0, flops = 0;
   std::optional<PricedCollective> collective = {};
 };
+
+inline bool isHostCopy(const PricedWork &work) { return work.kind == plan::WorkKind::hostCopy; }
 
 // `rowBytes`: bytes of row kernels over those of the program.
 std::vector<PricedWork> pricesOf(const Cluster &cluster, const plan::Program &program, double rowBytes = 1);

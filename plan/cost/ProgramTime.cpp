@@ -1,6 +1,8 @@
 // See ProgramTime.h.
 #include "plan/cost/ProgramTime.h"
 
+#include "plan/cost/RunWalk.h"
+
 namespace mgc::cost {
 
 ProgramTime &ProgramTime::operator+=(const ProgramTime &other) {
@@ -29,6 +31,14 @@ ProgramTime ProgramTime::operator*(double times) const {
     product.hidden[use] *= times;
   }
   return product;
+}
+
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes) {
+  const plan::ProgramWorks works = worksOn(cluster, program);
+  RunWalk walk(cluster);
+  walk.call(pricesOf(cluster, program, rowBytes), works, works.basesApart(), false);
+  walk.finish();
+  return walk.player().layers();
 }
 
 } // namespace mgc::cost

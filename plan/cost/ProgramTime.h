@@ -5,6 +5,7 @@
 #pragma once
 
 #include "plan/Plan.h"
+#include "plan/cost/Cluster.h"
 
 #include <array>
 #include <numeric>
@@ -31,5 +32,9 @@ struct ProgramTime {
   ProgramTime &operator+=(const ProgramTime &other);
   ProgramTime operator*(double times) const;
 };
+
+// A run of the program alone, whatever it binds (RunTime.h). Copies between host and device are left out: HostCopyTime.h has them.
+// `rowBytes`: bytes of row kernels over those of the program.
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes = 1);
 
 } // namespace mgc::cost

@@ -2,7 +2,6 @@
 #include "plan/cost/RepeatedProducts.h"
 
 #include "plan/cost/PlanWalk.h"
-#include "plan/cost/RunTime.h"
 
 #include <algorithm>
 

@@ -2,7 +2,6 @@
 // layer again, also its last product, which our slices leave out.
 #pragma once
 
-#include "plan/cost/Cluster.h"
 #include "plan/cost/ProgramTime.h"
 
 namespace mgc::cost {

@@ -5,6 +5,7 @@
 #include "plan/PairTurns.h"
 #include "plan/cost/PlanWalk.h"
 #include "plan/cost/RepeatedProducts.h"
+#include "plan/cost/RunWalk.h"
 
 #include <algorithm>
 
@@ -17,139 +18,6 @@ RunTime &RunTime::operator+=(const RunTime &other) {
   layers += other.layers;
   units += other.units;
   return *this;
-}
-
-// --- Lanes -----------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// The lanes of a run's works.
-class RunLanes {
-public:
-  explicit RunLanes(const Cluster &cluster)
-      : hasLanes_(plan::leavesCoresToProducts(cluster.target)), overlap_(cluster.stack.overlap) {}
-
-  int64_t laneOf(const PricedWork &work, bool isOfUnit, int64_t id) const {
-    switch (ruleOf(work, isOfUnit)) {
-    case Overlap::follows:
-      return isOfUnit ? kUnitsLane : kLayersLane;
-    case Overlap::sliced:
-      return work.collective->isGather ? kFirstSlices + id : plan::JoinPoints::kMain;
-    case Overlap::waits:
-      break;
-    }
-    return plan::JoinPoints::kMain;
-  }
-  bool hasSlices() const {
-    return hasLanes_ &&
-           std::ranges::count(std::array{overlap_.tensor, overlap_.context, overlap_.experts}, Overlap::sliced) > 0;
-  }
-  bool isSliced(const PricedWork &work, bool isOfUnit) const { return ruleOf(work, isOfUnit) == Overlap::sliced; }
-
-private:
-  Overlap ruleOf(const PricedWork &work, bool isOfUnit) const {
-    return !work.collective || !hasLanes_ ? Overlap::waits : isOfUnit ? overlap_.units : work.collective->rule;
-  }
-  const bool hasLanes_;
-  const StackOverlap &overlap_;
-};
-
-bool isCopy(const PricedWork &work) { return work.kind == plan::WorkKind::hostCopy; }
-
-} // namespace
-
-// --- A run --------------------------------------------------------------------------------------------------------
-
-// Plays calls, with the joins of those that may have something in progress.
-class RunWalk {
-public:
-  explicit RunWalk(const Cluster &cluster) : kernel_(cluster.stack.kernel), lanes_(cluster) {}
-
-  // `works`: none where nothing runs concurrently.
-  void call(std::span<const PricedWork> prices, const plan::ProgramWorks &works, std::span<const int64_t> bases,
-            bool isOfUnit) {
-    isOfUnit_ = isOfUnit;
-    for (size_t i = 0; i < prices.size(); ++i, ++next_)
-      if (!isCopy(prices[i]))
-        play(prices[i], [&] { return works.touched(i, bases); });
-  }
-  // The device waits where the host needs longer for the starts of kernels than it does. Calls of units have none of their own on its
-  // main stream: the host starts them along with those of the next call.
-  void endCall() {
-    player_.endCall();
-    if (hasMain_ && kernel_ > 0)
-      player_.idle(launches());
-  }
-  void finish() {
-    player_.finish();
-    launches();
-  }
-  // A call of which all is known.
-  void jump(const ProgramTime &time, std::span<const CollectiveInProgress> left, const plan::ProgramWorks &works,
-            std::span<const int64_t> bases, int64_t size, bool isOfUnit) {
-    player_.add(isOfUnit, time);
-    begin_ = player_.seconds();
-    points_ = {}; // all that is pending is done
-    for (CollectiveInProgress work : left) {
-      const plan::Touched touched = works.touched(work.id, bases);
-      work.id += next_;
-      work.lane += work.lane >= kFirstSlices ? next_ : 0;
-      points_.enqueue(work.id, work.lane, touched);
-      player_.begin(std::move(work));
-    }
-    next_ += size;
-  }
-
-  bool isFresh() const { return !player_.isBusy() && host_ == 0; }
-  const OverlapPlayer &player() const { return player_; }
-  void add(bool isOfUnit, const ProgramTime &time) {
-    player_.add(isOfUnit, time);
-    begin_ += time.seconds();
-  }
-
-private:
-  void play(const PricedWork &price, const auto &touchedBytes) {
-    host_ += kernel_;
-    const int64_t lane = lanes_.laneOf(price, isOfUnit_, next_);
-    hasMain_ |= lane == plan::JoinPoints::kMain;
-    if (lane == plan::JoinPoints::kMain && !player_.isBusy() && !lanes_.hasSlices())
-      return player_.play({price, next_, lane, isOfUnit_});
-    if (!player_.isBusy())
-      points_ = {}; // all that is pending is done
-    const plan::Touched touched = touchedBytes();
-    const std::vector<int64_t> joins = points_.enqueue(next_, lane, touched);
-    player_.play({price, next_, lane, isOfUnit_, lanes_.isSliced(price, isOfUnit_), joins, &touched});
-  }
-  // Adds them since the last call that had some.
-  double launches() {
-    const double seconds = std::max(0.0, host_ - (player_.seconds() - begin_));
-    player_.addLaunches(isOfUnit_, seconds);
-    host_ = 0, hasMain_ = false;
-    begin_ = player_.seconds();
-    return seconds;
-  }
-
-  const double kernel_;
-  const RunLanes lanes_;
-  OverlapPlayer player_;
-  plan::JoinPoints points_;
-  int64_t next_ = 0;      // number of the next work
-  bool isOfUnit_ = false; // the call
-  double host_ = 0;       // seconds that it needs for the starts of kernels, since `begin_`
-  double begin_ = 0;      // where the last launches were counted
-  bool hasMain_ = false;  // since then
-};
-
-static plan::ProgramWorks worksOn(const Cluster &cluster, const plan::Program &program) {
-  return plan::leavesCoresToProducts(cluster.target) ? plan::ProgramWorks(cluster.mesh, program) : plan::ProgramWorks();
-}
-
-ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes) {
-  const plan::ProgramWorks works = worksOn(cluster, program);
-  RunWalk walk(cluster);
-  walk.call(pricesOf(cluster, program, rowBytes), works, works.basesApart(), false);
-  walk.finish();
-  return walk.player().layers();
 }
 
 // --- Chunks -------------------------------------------------------------------------------------------------------
@@ -294,7 +162,7 @@ struct PairRun {
   void add(std::span<const PricedWork> ofProgram, const plan::ProgramWorks &programWorks,
            std::span<const int64_t> bases, bool ofUnit, const RunLanes &lanes) {
     for (size_t i = 0; i < ofProgram.size(); ++i) {
-      if (isCopy(ofProgram[i]))
+      if (isHostCopy(ofProgram[i]))
         continue;
       prices.push_back(&ofProgram[i]);
       isOfUnit.push_back(ofUnit);

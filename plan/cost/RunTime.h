@@ -66,7 +66,4 @@ private:
   std::map<std::pair<int64_t, bool>, OpenCall> open_;    // also by whether the call is a unit's
 };
 
-// A run of the program alone, whatever it binds.
-ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes = 1);
-
 } // namespace mgc::cost
