@@ -380,7 +380,7 @@ def axes_mutants(instruction, sizes):
 def attention_mutants(attention):
     yield "scale doubled", lambda i: i.update(scale=2 * i["scale"])
     yield "other type", lambda i: i.update(type=other_type(i.get("type")))
-    # Of 64 bytes, which an operand always has, nothing may be used; beyond 1 MiB it is a bound of what a library may take. Parts are
+    # The library may use nothing of 64 bytes, which an operand always has; beyond 1 MiB it is a bound of what it may take. Parts are
     # padded to 256 bytes.
     if 64 < attention["workspaceBytes"] < 1 << 20:
         yield "less workspace", lambda i: i.update(workspaceBytes=max(i["workspaceBytes"] - 256, 0))
