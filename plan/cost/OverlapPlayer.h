@@ -72,7 +72,6 @@ private:
   void hide(CollectiveInProgress &work, double most);
   void hideSlices(CollectiveInProgress &work);
   void expose(const CollectiveInProgress &work);
-  double &exposed(const CollectiveInProgress &work) { return times_[work.isOfUnit].exposed[work.collective.use]; }
 
   struct Product {
     double *part = nullptr; // to which its seconds were added
