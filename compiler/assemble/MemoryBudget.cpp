@@ -137,18 +137,18 @@ private:
     return Status::ok();
   }
 
-  // The stage whose smallest choice takes most, if that is too much before anything is placed.
-  std::optional<Excess> excessOfSmallest() const {
+  // The stage that takes most at the least, if that is too much before anything is placed.
+  std::optional<Excess> excessAtLeast() const {
     std::optional<Excess> most;
     for (size_t s = 0; s < stages_.size(); ++s)
-      if (const int64_t bytes = budget::smallest(stages_[s]).bytes; bytes > std::max(budget_, most ? most->bytes : 0))
+      if (const int64_t bytes = budget::leastBytes(stages_[s]); bytes > std::max(budget_, most ? most->bytes : 0))
         most = Excess{int64_t(s), bytes};
     return most;
   }
 
   // Chooses until what was chosen fits as it is placed.
   Result<bool> fitPolicies() {
-    if (const std::optional<Excess> excess = excessOfSmallest(); excess && !question_.isDescribed) {
+    if (const std::optional<Excess> excess = excessAtLeast(); excess && !question_.isDescribed) {
       excess_ = excess;
       return false;
     }
@@ -332,12 +332,9 @@ private:
     std::vector<std::vector<budget::StageChoice>> choices;
     isSmallest_.assign(stages_.size(), false);
     for (size_t s = 0; s < stages_.size(); ++s) {
-      budget::StageChoice smallest = budget::smallest(stages_[s]);
-      choices.emplace_back();
-      if (smallest.bytes <= bounds_[s] && !(isLast && bounds_[s] < budget_))
-        choices.back() = budget::choicesOf(stages_[s], bounds_[s], isCut_, question_.limits);
-      if (choices.back().empty()) {
-        choices.back() = {std::move(smallest)};
+      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_, question_.limits));
+      if (choices.back().empty() || (isLast && bounds_[s] < budget_)) {
+        choices.back() = {budget::smallest(stages_[s])};
         isSmallest_[s] = true;
       }
     }

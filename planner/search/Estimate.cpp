@@ -295,7 +295,7 @@ private:
                           {std::move(seconds), cost::messageRates(cluster_)},
                           size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
                           /*mostTasks=*/0,
-                          {.points = 32, .slotSizes = 4, .combined = 64, .choices = 4},
+                          {.points = 24, .slotSizes = 4, .combined = 256, .choices = 64},
                           /*isDescribed=*/false};
   }
 

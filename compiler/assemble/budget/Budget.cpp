@@ -297,6 +297,36 @@ static StageChoice smallestInNoTime(StageLayers stage) {
   return choicesOf(stage, high, isCut).front();
 }
 
+int64_t leastBytes(const StageLayers &stage) {
+  const auto leastOf = [](const Layers &layers, int64_t Option::*bytes) {
+    return layers.options.empty() ? 0 : std::ranges::min(layers.options, {}, bytes).*bytes;
+  };
+  int64_t frame = stage.frame, forwardFrame = stage.forwardFrame;
+  std::vector<int64_t> kept, split;
+  for (const ChunkLayers &chunk : stage.chunks) {
+    kept.push_back(chunk.kept), split.push_back(chunk.split);
+    for (const Layers &layers : chunk.layers) {
+      kept.back() += layers.count * leastOf(layers, &Option::kept);
+      split.back() += layers.count * leastOf(layers, &Option::split);
+      frame = std::max(frame, leastOf(layers, &Option::frame));
+      forwardFrame = std::max(forwardFrame, leastOf(layers, &Option::forwardFrame));
+    }
+  }
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const std::vector<Moment> &way : stage.ways) {
+    int64_t most = 0;
+    for (const Moment &moment : way) {
+      int64_t bytes = moment.bytes + moment.sharedKept * (kept.empty() ? 0 : std::ranges::max(kept)) +
+                      moment.sharedSplit * (split.empty() ? 0 : std::ranges::max(split));
+      for (size_t chunk = 0; chunk < kept.size(); ++chunk)
+        bytes += moment.kept[chunk] * kept[chunk] + moment.split[chunk] * split[chunk];
+      most = std::max(most, bytes);
+    }
+    least = std::min(least, most);
+  }
+  return stage.bytes + frame + forwardFrame + (stage.ways.empty() ? 0 : least);
+}
+
 StageChoice smallest(const StageLayers &stage) {
   StageChoice choice = smallestInNoTime(stage);
   choice.seconds = secondsOf(stage, choice);

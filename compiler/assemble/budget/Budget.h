@@ -70,6 +70,8 @@ struct Limits {
 // come first. None: nothing fits. isCut is set where there are too many, and some are left out.
 std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits = {});
 StageChoice smallest(const StageLayers &stage);
+// No choice takes less: each layer keeps the least that some policy of it keeps, and has the least frame that one has.
+int64_t leastBytes(const StageLayers &stage);
 
 // One choice of each stage's: the least stepSeconds([stage][chunk]), which must not fall when a second rises.
 struct Selection {
