@@ -333,6 +333,10 @@ private:
     isSmallest_.assign(stages_.size(), false);
     for (size_t s = 0; s < stages_.size(); ++s) {
       choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_, question_.limits));
+      if (choices.back().empty() && !question_.isDescribed) {
+        excess_ = Excess{int64_t(s), std::max(budget_ + 1, budget::leastBytes(stages_[s]))};
+        return refuse();
+      }
       if (choices.back().empty() || (isLast && bounds_[s] < budget_)) {
         choices.back() = {budget::smallest(stages_[s])};
         isSmallest_[s] = true;

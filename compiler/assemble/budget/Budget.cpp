@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -168,6 +169,7 @@ public:
       frontiers_.emplace_back(stage.chunks[chunk], chunk, bounds, frames, limits);
     for (const Frontier &frontier : frontiers_)
       isCut |= frontier.isCut();
+    addLeast();
     std::vector<int64_t> bytes;
     for (const Moment &moment : bounds.moments)
       bytes.push_back(bounds.bytesAt(moment));
@@ -175,11 +177,29 @@ public:
   }
 
 private:
+  int64_t bytesOf(size_t moment, size_t chunk, int point) const {
+    return bounds_.moments[moment].kept[chunk] * frontiers_[chunk][point].kept +
+           bounds_.moments[moment].split[chunk] * frontiers_[chunk][point].split;
+  }
+
+  // What chunks from one on add to each moment, at the least.
+  void addLeast() {
+    least_.assign(frontiers_.size() + 1, std::vector<int64_t>(bounds_.moments.size(), 0));
+    for (size_t chunk = frontiers_.size(); chunk-- > 0;)
+      for (size_t moment = 0; moment < bounds_.moments.size(); ++moment) {
+        std::optional<int64_t> least;
+        for (int point : frontiers_[chunk].last())
+          least = std::min(least.value_or(std::numeric_limits<int64_t>::max()), bytesOf(moment, chunk, point));
+        least_[chunk][moment] = least_[chunk + 1][moment] + least.value_or(0);
+      }
+  }
+
   // bytes: of each moment, with the points that are chosen so far.
   void combine(const std::vector<int64_t> &bytes) {
     const size_t chunk = points_.size();
-    if (std::ranges::any_of(bytes, [&](int64_t one) { return one > bounds_.room; }))
-      return;
+    for (size_t moment = 0; moment < bytes.size(); ++moment)
+      if (bytes[moment] + least_[chunk][moment] > bounds_.room)
+        return;
     if (out_.size() > limits_.combined) {
       isCut_ = true;
       return;
@@ -189,8 +209,7 @@ private:
     for (int point : frontiers_[chunk].last()) {
       std::vector<int64_t> with = bytes;
       for (size_t i = 0; i < with.size(); ++i)
-        with[i] += bounds_.moments[i].kept[chunk] * frontiers_[chunk][point].kept +
-                   bounds_.moments[i].split[chunk] * frontiers_[chunk][point].split;
+        with[i] += bytesOf(i, chunk, point);
       points_.push_back(point);
       combine(with);
       points_.pop_back();
@@ -215,6 +234,7 @@ private:
   bool &isCut_;
   std::vector<Frontier> frontiers_;
   std::vector<int> points_;
+  std::vector<std::vector<int64_t>> least_; // by chunk and moment
 };
 
 // Sizes of slots that chunks may share: what one of them can keep. {0} where they share none.
