@@ -68,23 +68,66 @@ private:
 
   // --- Bounds
 
-  double secondsOf(const Candidate &candidate, const ShapeWork &work) const {
-    const double samples = double(request_.space.globalBatchSize);
-    const double all = samples * work.all / double(request_.space.devices);
-    if (candidate.isV || candidate.pp == 1)
-      return all;
-    // The stage s waits for the forward of s chunks, and after its last backward s chunks have theirs; on average over the stages.
-    const double chunk = std::max(0.0, double(work.layers / (candidate.pp * candidate.vpp)) - 1);
-    const double passes = work.layerForward + (candidate.splits ? 0 : work.layerBackward);
-    return all * (1 + 0.5 * double(candidate.pp - 1) * chunk * passes /
-                          (work.all * double(candidate.microbatches) / double(candidate.pp)));
+  // All devices at work from begin to end.
+  double leastSeconds(const ShapeWork &work) const {
+    return double(request_.space.globalBatchSize) * work.all / double(request_.space.devices);
   }
 
-  double bytesOf(const Candidate &candidate, const ShapeWork &work) const {
-    const double own = work.elements / double(candidate.pp), slice = own / double(candidate.shards);
+  struct StageLeast {
+    double forward = 0, backward = 0, weight = 0; // seconds of a microbatch, of all chunks
+    double passing = 0, returning = 0;            // forward and backward of the first chunk
+    double elements = 0;
+    int64_t kept = 0;
+  };
+
+  std::vector<StageLeast> stagesOf(const Candidate &candidate) {
+    const ShapeFacts &facts = *shapes_.factsOf(candidate.shape);
+    const schedule::Shape pipeline{candidate.pp, candidate.vpp, candidate.microbatches,
+                                   candidate.isV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
+    std::vector<StageLeast> stages(size_t(candidate.pp));
+    auto next = facts.chain.begin();
+    int64_t chunk = 0;
+    for (const int64_t count : shapes_.cutOf(candidate.shape, pipeline.chunks())) {
+      StageLeast &stage = stages[size_t(pipeline.stageOf(chunk))];
+      for (const auto end = next + count; next != end; ++next) {
+        const BlockLeast &block = facts.blocks[*next];
+        stage.forward += block.forward, stage.backward += block.backward, stage.weight += block.weight;
+        stage.elements += block.elements, stage.kept += block.kept;
+        if (pipeline.chunkOf(chunk) == 0)
+          stage.passing += block.forward, stage.returning += block.backward;
+      }
+      ++chunk;
+    }
+    return stages;
+  }
+
+  // A stage begins behind the forwards of a microbatch in the first chunks of those before it, and behind its last backward of its
+  // first chunk these have theirs. Halves that make gradients of weights alone may come later.
+  double leastSeconds(const Candidate &candidate, const std::vector<StageLeast> &stages) const {
+    double most = 0, before = 0, behind = 0;
+    const auto microbatches = double(candidate.microbatches);
+    for (const StageLeast &stage : stages) {
+      const double toGradients = microbatches * (stage.forward + stage.backward);
+      most = std::max({most, before + toGradients + behind, before + toGradients + microbatches * stage.weight});
+      before += stage.passing, behind += stage.returning;
+    }
+    return most;
+  }
+
+  // Every stage has something of one microbatch, at the least.
+  double leastBytes(const Candidate &candidate, const std::vector<StageLeast> &stages) const {
+    double most = 0;
+    for (const StageLeast &stage : stages)
+      most = std::max(most, bytesOf(candidate, stage.elements) + double(stage.kept));
+    return most;
+  }
+
+  // Bytes of so many parameters and their states, at the least.
+  double bytesOf(const Candidate &candidate, double elements) const {
+    const double slice = elements / double(candidate.shards);
     constexpr double kValues = 2, kGradients = 2, kStates = 4; // bytes of an element, at the least
-    return (candidate.level > 2 ? slice : own) * kValues + (candidate.level > 1 ? slice : own) * kGradients +
-           (candidate.level > 0 ? slice : own) * kStates;
+    return (candidate.level > 2 ? slice : elements) * kValues + (candidate.level > 1 ? slice : elements) * kGradients +
+           (candidate.level > 0 ? slice : elements) * kStates;
   }
 
   // --- Candidates
@@ -99,11 +142,19 @@ private:
     const Candidate &candidate = candidates_[number];
     if (const std::string &reason = shapes_.refusalOf(candidate.shape); !reason.empty())
       return refuse(reason);
-    if (const std::optional<ShapeWork> work = shapes_.workOf(candidate.shape)) {
-      if (const double seconds = secondsOf(candidate, *work); seconds > known)
-        return queue_.push({seconds, number});
-      if (bytesOf(candidate, *work) > double(request_.memory))
+    if (shapes_.factsOf(candidate.shape)) {
+      if (std::ssize(shapes_.factsOf(candidate.shape)->cost.costs.layers) < candidate.pp * candidate.vpp)
+        return refuse("there are more chunks than layers");
+      const std::vector<StageLeast> stages = stagesOf(candidate);
+      if (leastBytes(candidate, stages) > double(request_.memory))
         return void(++found_.counts.tooLarge);
+      if (const double seconds = leastSeconds(candidate, stages); seconds > known)
+        return queue_.push({seconds, number});
+    } else if (const std::optional<ShapeWork> work = shapes_.workOf(candidate.shape)) {
+      if (bytesOf(candidate, work->elements / double(candidate.pp)) > double(request_.memory))
+        return void(++found_.counts.tooLarge);
+      if (const double seconds = leastSeconds(*work); seconds > known)
+        return queue_.push({seconds, number});
     }
     const LayoutOptions options = space_.optionsOf(candidate.picks);
     Result<Layout> layout = request_.resolve(options);

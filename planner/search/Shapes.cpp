@@ -1,6 +1,9 @@
 // See Shapes.h.
 #include "planner/search/Shapes.h"
 
+#include "compiler/assemble/ChunkLayout.h"
+#include "compiler/step/BlockParameters.h"
+
 #include <algorithm>
 
 namespace mgc::planner {
@@ -9,36 +12,44 @@ namespace {
 
 constexpr size_t kMostKept = 48; // of some MB each
 
-ShapeWork workOf(const ShapeBlocks &shape, const ShapeSizes &sizes) {
-  const auto leastOf = [&](const ModelBlock &block, auto &&secondsOf) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const ModelBlock *variant : shape.blocks().variantsOf(block))
-      least = std::min(least, secondsOf(*variant));
-    return least;
-  };
-  const auto forwardOf = [&](const ModelBlock &block) { return shape.timeOf(block.forward).seconds(); };
-  const auto backwardOf = [&](const ModelBlock &block) {
-    return shape.timeOf(block.backward).seconds() + shape.timeOf(block.input).seconds() +
-           shape.timeOf(block.weight).seconds();
-  };
-  ShapeWork work{0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-  std::map<const ModelBlock *, std::pair<double, double>> known;
-  for (const Instance &instance : shape.chain()) {
-    const auto [entry, isNew] = known.try_emplace(instance.block);
-    auto &[forward, backward] = entry->second;
-    if (isNew)
-      forward = leastOf(*instance.block, forwardOf), backward = leastOf(*instance.block, backwardOf);
-    work.all += forward + backward;
-    if (!instance.block->stack.empty()) {
-      ++work.layers;
-      work.layerForward = std::min(work.layerForward, forward);
-      work.layerBackward = std::min(work.layerBackward, backward);
-    }
-    for (const BlockParameter &parameter : shape.works().at(instance.block->name).parameters)
-      work.elements += double(parameter.elements);
+BlockLeast leastOf(const ShapeBlocks &shape, const ModelBlock &block) {
+  const auto secondsOf = [&](const BlockFunction &function) { return shape.timeOf(function).seconds(); };
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  BlockLeast least{kNone, kNone, kNone, std::numeric_limits<int64_t>::max()};
+  for (const ModelBlock *variant : shape.blocks().variantsOf(block)) {
+    least.forward = std::min(least.forward, secondsOf(variant->forward));
+    least.backward = std::min(least.backward, secondsOf(variant->backward) + secondsOf(variant->input));
+    least.weight = std::min(least.weight, secondsOf(variant->weight));
+    least.kept = std::min(least.kept, ChunkLayout::keptBytes(*variant));
   }
-  const double devices = double(sizes.tp * sizes.cp) / double(sizes.mbs);
-  work.all *= devices, work.layerForward *= devices, work.layerBackward *= devices;
+  for (const BlockParameter &parameter : shape.works().at(block.name).parameters)
+    least.elements += double(parameter.elements);
+  return least;
+}
+
+ShapeFacts factsOf(const ShapeBlocks &shape) {
+  ShapeFacts facts;
+  std::map<const ModelBlock *, size_t> known;
+  const std::vector<Instance> chain = shape.chain();
+  for (const Instance &instance : chain) {
+    const auto [number, isNew] = known.try_emplace(instance.block, facts.blocks.size());
+    if (isNew)
+      facts.blocks.push_back(leastOf(shape, *instance.block));
+    facts.chain.push_back(number->second);
+  }
+  facts.cost = costOf(chain, shape.works(), trainingOf(shape.module()), shardingOf(shape.module()));
+  facts.cost.costs.states.clear(), facts.cost.costs.kept.clear(); // they part equal cuts alone
+  return facts;
+}
+
+ShapeWork workOf(const ShapeFacts &facts, const ShapeSizes &sizes) {
+  ShapeWork work;
+  for (const size_t block : facts.chain) {
+    const BlockLeast &least = facts.blocks[block];
+    work.all += least.forward + least.backward + least.weight;
+    work.elements += least.elements;
+  }
+  work.all *= double(sizes.tp * sizes.cp) / double(sizes.mbs);
   return work;
 }
 
@@ -54,7 +65,7 @@ bool ShapeSizes::bounds(const ShapeSizes &other) const {
 int64_t Shapes::numberOf(const ShapeSizes &sizes) {
   const auto [number, isNew] = numbers_.try_emplace(sizes, std::ssize(shapes_));
   if (isNew)
-    shapes_.push_back({sizes, {}, {}});
+    shapes_.push_back({sizes, {}, {}, {}});
   return number->second;
 }
 
@@ -68,11 +79,23 @@ Result<const ShapeBlocks *> Shapes::get(int64_t shape, const frontend::LayoutOpt
   context->loadDialect<MgDialect, mlir::func::FuncDialect>();
   MGC_ASSIGN(blocks, ShapeBlocks::compile(*context, options, make_, machine_));
   ++compiled_;
-  shapes_[size_t(shape)].work = planner::workOf(*blocks, shapes_[size_t(shape)].sizes);
+  Shape &known = shapes_[size_t(shape)];
+  if (!known.facts) {
+    known.facts = std::make_unique<ShapeFacts>(planner::factsOf(*blocks));
+    known.work = planner::workOf(*known.facts, known.sizes);
+  }
   kept_.push_front({shape, std::move(context), std::move(blocks)});
   if (kept_.size() > kMostKept)
     kept_.pop_back();
   return kept_.front().blocks.get();
+}
+
+const std::vector<int64_t> &Shapes::cutOf(int64_t shape, int64_t chunks) {
+  ShapeFacts &facts = *shapes_[size_t(shape)].facts;
+  const auto [cut, isNew] = facts.cuts.try_emplace(chunks);
+  if (isNew)
+    cut->second = balancedChunks(facts.cost, std::ssize(facts.chain), chunks);
+  return cut->second;
 }
 
 std::optional<ShapeWork> Shapes::workOf(int64_t number) const {
@@ -91,8 +114,6 @@ std::optional<ShapeWork> Shapes::workOf(int64_t number) const {
     if (!bound)
       bound = work;
     bound->all = std::max(bound->all, work.all);
-    bound->layerForward = std::max(bound->layerForward, work.layerForward);
-    bound->layerBackward = std::max(bound->layerBackward, work.layerBackward);
     bound->elements = std::max(bound->elements, work.elements);
   }
   return bound;

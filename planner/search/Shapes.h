@@ -23,10 +23,23 @@ struct ShapeSizes {
 };
 
 struct ShapeWork {
-  double all = 0;            // device seconds of a sample, each layer's policy the fastest
-  double layerForward = 0, layerBackward = 0; // likewise, of the layer that takes least
-  int64_t layers = 0;
+  double all = 0;      // device seconds of a sample, each layer's policy the fastest
   double elements = 0; // parameters of a rank that has all layers
+};
+
+// What is kept of a shape once it was compiled: seconds of a microbatch and bytes of a rank, by block, each of the policy that is best in
+// it.
+struct BlockLeast {
+  double forward = 0, backward = 0; // seconds: backward or its first half, to the gradient of what enters
+  double weight = 0;                // seconds of its second half
+  int64_t kept = 0;                 // bytes of a microbatch
+  double elements = 0;              // of parameters
+};
+struct ShapeFacts {
+  std::vector<BlockLeast> blocks;
+  std::vector<size_t> chain; // blocks of all instances
+  ChainCost cost;            // without states
+  std::map<int64_t, std::vector<int64_t>> cuts; // instances of each chunk, by the number of chunks
 };
 
 class Shapes {
@@ -42,6 +55,10 @@ public:
   bool isKnown(int64_t shape) const { return shapes_[size_t(shape)].work.has_value(); }
   // Its own, or a bound by those that are known; nothing: none is.
   std::optional<ShapeWork> workOf(int64_t shape) const;
+  // Null: it was not compiled yet.
+  const ShapeFacts *factsOf(int64_t shape) const { return shapes_[size_t(shape)].facts.get(); }
+  // As many chunks as layers at most.
+  const std::vector<int64_t> &cutOf(int64_t shape, int64_t chunks);
   const std::string &refusalOf(int64_t shape) const { return shapes_[size_t(shape)].refusal; }
   void refuse(int64_t shape, const std::string &reason) { shapes_[size_t(shape)].refusal = reason; }
 
@@ -49,6 +66,7 @@ private:
   struct Shape {
     ShapeSizes sizes;
     std::optional<ShapeWork> work;
+    std::unique_ptr<ShapeFacts> facts;
     std::string refusal; // empty: there may be layouts of it
   };
   struct Kept {
