@@ -53,7 +53,8 @@ public:
       MGC_ASSIGN(question, policyQuestion());
       std::optional<int64_t> ignored;
       MGC_TRY(fitIntoMemory(decisions_, question, place, ignored));
-      MGC_TRY(placeStages()); // as they were chosen
+      if (isByTime_) // the last that was placed need not be what was chosen
+        MGC_TRY(placeStages());
     }
     Estimate out{seconds_, least, {}};
     for (const StageDecisions &stage : decisions_.stages)
@@ -173,7 +174,26 @@ private:
 
   // --- Seconds
 
-  double secondsOf(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task) const {
+  // Chunks of as many instances of the same blocks take as long, but for what units add.
+  double secondsOf(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task) {
+    if (hasUnits(stage))
+      return secondsOfCalls(stage, end, chunk, task);
+    std::vector<const void *> key = {reinterpret_cast<const void *>(size_t(task))};
+    for (const Instance &instance : chunk.instances())
+      key.insert(key.end(), {instance.block, instance.recomputed});
+    std::map<std::vector<const void *>, double> &known = known_[takesLeast_];
+    const auto [entry, isNew] = known.try_emplace(std::move(key));
+    if (isNew)
+      entry->second = secondsOfCalls(stage, end, chunk, task);
+    return entry->second;
+  }
+  static bool hasUnits(const StageDecisions &stage) {
+    return std::ranges::any_of(stage.contents.buckets, [](const plan::Bucket &bucket) {
+      return std::ranges::any_of(bucket.states, [](const plan::State &state) { return isOfMicrobatches(state.role); });
+    });
+  }
+
+  double secondsOfCalls(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task) const {
     double seconds = 0;
     std::vector<UnitCalls::Call> calls;
     for (const ChunkLayout::Call &call : chunk.callsOf(task)) {
@@ -201,7 +221,7 @@ private:
     return least;
   }
 
-  schedule::Costs costs() const {
+  schedule::Costs costs() {
     schedule::Costs costs;
     costs.chunks.resize(size_t(pipeline().chunks()));
     for (size_t s = 0; s < parts_.size(); ++s) {
@@ -253,6 +273,7 @@ private:
     decisions_.problem = problemOfNow();
     schedule::Problem &problem = decisions_.problem;
     MGC_ASSIGN(row, schedule::rowOf(problem));
+    isByTime_ = row.byTime;
     if (row.byTime) {
       problem.costs = seconds.chunks;
       problem.messageSeconds = messageSeconds(seconds);
@@ -295,7 +316,7 @@ private:
                           {std::move(seconds), cost::messageRates(cluster_)},
                           size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
                           /*mostTasks=*/0,
-                          {.points = 24, .slotSizes = 4, .combined = 256, .choices = 64},
+                          {.points = 12, .slotSizes = 4, .combined = 64, .choices = 16},
                           /*isDescribed=*/false};
   }
 
@@ -309,8 +330,9 @@ private:
   Decisions decisions_;
   Chunks chunks_;
   std::vector<StageParts> parts_; // by stage
+  std::array<std::map<std::vector<const void *>, double>, 2> known_; // seconds of chunks without units, by takesLeast_
   double seconds_ = 0;
-  bool takesLeast_ = false;
+  bool takesLeast_ = false, isByTime_ = false;
 };
 
 } // namespace

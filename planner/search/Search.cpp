@@ -2,6 +2,8 @@
 #include "planner/search/Search.h"
 
 #include "planner/search/Shapes.h"
+#include "dialects/mg/Target.h"
+#include "plan/cost/InstructionTime.h"
 
 #include <algorithm>
 #include <queue>
@@ -76,7 +78,7 @@ private:
   struct StageLeast {
     double forward = 0, backward = 0, weight = 0; // seconds of a microbatch, of all chunks
     double passing = 0, returning = 0;            // forward and backward of the first chunk
-    double elements = 0;
+    std::map<plan::Axes, double> elements;        // BlockLeast::elements
     int64_t kept = 0;
   };
 
@@ -92,7 +94,9 @@ private:
       for (const auto end = next + count; next != end; ++next) {
         const BlockLeast &block = facts.blocks[*next];
         stage.forward += block.forward, stage.backward += block.backward, stage.weight += block.weight;
-        stage.elements += block.elements, stage.kept += block.kept;
+        stage.kept += block.kept;
+        for (const auto &[axes, elements] : block.elements)
+          stage.elements[axes] += elements;
         if (pipeline.chunkOf(chunk) == 0)
           stage.passing += block.forward, stage.returning += block.backward;
       }
@@ -117,8 +121,66 @@ private:
   // Every stage has something of one microbatch, at the least.
   double leastBytes(const Candidate &candidate, const std::vector<StageLeast> &stages) const {
     double most = 0;
-    for (const StageLeast &stage : stages)
-      most = std::max(most, bytesOf(candidate, stage.elements) + double(stage.kept));
+    for (const StageLeast &stage : stages) {
+      double bytes = double(stage.kept);
+      for (const auto &[axes, elements] : stage.elements)
+        bytes += bytesOf(candidate, elements);
+      most = std::max(most, bytes);
+    }
+    return most;
+  }
+
+  static double sharedSeconds(const cost::Cluster &cluster, plan::Collective::Kind kind, plan::DType type,
+                              const plan::Axes &axes, double slice) {
+    if (plan::groupSize(cluster.mesh, axes) < 2)
+      return 0;
+    plan::Collective body;
+    body.kind = kind, body.type = type, body.axes = axes, body.chunk = int64_t(slice);
+    return cost::secondsOf(cluster, body);
+  }
+
+  // From level 2 on each microbatch sums up gradients of units, from level 3 on it gathers their values twice, or once: layers hide that
+  // second for second. What stages wait for it, at the least.
+  void addUnits(const Layout &layout, const cost::Cluster &cluster, std::vector<StageLeast> &stages) const {
+    if (!layout.hasSlices() || layout.zero < 2 || layout.instances > 1)
+      return;
+    for (StageLeast &stage : stages) {
+      double sums = 0, gathers = 0;
+      for (const auto &[axes, elements] : stage.elements) {
+        const double slice = elements / double(plan::groupSize(cluster.mesh, axes));
+        sums += sharedSeconds(cluster, plan::Collective::Kind::reduceScatter, layout.gradientType, axes, slice);
+        if (layout.zero > 2)
+          gathers += sharedSeconds(cluster, plan::Collective::Kind::allGather, layout.dtype, axes, slice);
+      }
+      const double times = layout.reshardsAfterForward ? 2 : 1;
+      const double work = stage.forward + stage.backward + stage.weight;
+      stage.backward += std::max(0.0, sums + times * gathers - work);
+    }
+  }
+
+  // Begin clears gradients, and the update reads and writes what is kept of each element; below level 3 it gathers the values behind
+  // that, if they are not gathered ahead. Of the stage that has most.
+  double leastStepEnd(const Layout &layout, const cost::Cluster &cluster, const std::vector<StageLeast> &stages) const {
+    const auto rowSeconds = [&](double bytes) {
+      plan::RowKernel kernel;
+      kernel.bytes = bytes;
+      return cost::secondsOf(cluster, kernel);
+    };
+    const double values = double(plan::sizeInBytes(layout.dtype)),
+                 gradients = double(plan::sizeInBytes(layout.gradientType));
+    double most = 0;
+    for (const StageLeast &stage : stages) {
+      double cleared = 0, updated = 0, gathering = 0;
+      for (const auto &[axes, elements] : stage.elements) {
+        const double ranks = double(plan::groupSize(cluster.mesh, axes));
+        const double slice = layout.hasSlices() ? elements / ranks : elements;
+        cleared += (layout.zero > 1 ? slice : elements) * gradients;
+        updated += slice * (gradients + values + 2 * 4); // and one state of f32, at the least
+        if (layout.hasSlices() && layout.instances == 1 && layout.zero < 3 && !layout.overlapsParamGather)
+          gathering += sharedSeconds(cluster, plan::Collective::Kind::allGather, layout.dtype, axes, slice);
+      }
+      most = std::max(most, rowSeconds(cleared) + rowSeconds(updated) + gathering);
+    }
     return most;
   }
 
@@ -142,10 +204,11 @@ private:
     const Candidate &candidate = candidates_[number];
     if (const std::string &reason = shapes_.refusalOf(candidate.shape); !reason.empty())
       return refuse(reason);
+    std::vector<StageLeast> stages;
     if (shapes_.factsOf(candidate.shape)) {
       if (std::ssize(shapes_.factsOf(candidate.shape)->cost.costs.layers) < candidate.pp * candidate.vpp)
         return refuse("there are more chunks than layers");
-      const std::vector<StageLeast> stages = stagesOf(candidate);
+      stages = stagesOf(candidate);
       if (leastBytes(candidate, stages) > double(request_.memory))
         return void(++found_.counts.tooLarge);
       if (const double seconds = leastSeconds(candidate, stages); seconds > known)
@@ -160,6 +223,16 @@ private:
     Result<Layout> layout = request_.resolve(options);
     if (!layout.isOk())
       return refuse(layout.status().message());
+    if (!stages.empty()) {
+      const plan::Mesh mesh = layout->mesh();
+      const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout->target.name)};
+      addUnits(*layout, cluster, stages);
+      const double seconds = leastSeconds(candidate, stages) + leastStepEnd(*layout, cluster, stages);
+      if (seconds > worstWanted())
+        return void(++found_.counts.tooSlow);
+      if (seconds > known)
+        return queue_.push({seconds, number});
+    }
     const bool isNew = !shapes_.isKnown(candidate.shape);
     const Result<const ShapeBlocks *> shape = shapes_.get(candidate.shape, options);
     if (!shape.isOk()) {

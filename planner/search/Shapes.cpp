@@ -23,7 +23,8 @@ BlockLeast leastOf(const ShapeBlocks &shape, const ModelBlock &block) {
     least.kept = std::min(least.kept, ChunkLayout::keptBytes(*variant));
   }
   for (const BlockParameter &parameter : shape.works().at(block.name).parameters)
-    least.elements += double(parameter.elements);
+    if (parameter.key.use == plan::BucketUse::trained)
+      least.elements[parameter.key.data] += double(parameter.elements);
   return least;
 }
 
@@ -47,7 +48,7 @@ ShapeWork workOf(const ShapeFacts &facts, const ShapeSizes &sizes) {
   for (const size_t block : facts.chain) {
     const BlockLeast &least = facts.blocks[block];
     work.all += least.forward + least.backward + least.weight;
-    work.elements += least.elements;
+    work.elements += least.allElements();
   }
   work.all *= double(sizes.tp * sizes.cp) / double(sizes.mbs);
   return work;

@@ -33,7 +33,14 @@ struct BlockLeast {
   double forward = 0, backward = 0; // seconds: backward or its first half, to the gradient of what enters
   double weight = 0;                // seconds of its second half
   int64_t kept = 0;                 // bytes of a microbatch
-  double elements = 0;              // of parameters
+  // Parameters that are trained, by the data axes along which ranks have the same.
+  std::map<plan::Axes, double> elements;
+  double allElements() const {
+    double all = 0;
+    for (const auto &[axes, count] : elements)
+      all += count;
+    return all;
+  }
 };
 struct ShapeFacts {
   std::vector<BlockLeast> blocks;

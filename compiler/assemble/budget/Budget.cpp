@@ -200,7 +200,7 @@ private:
     for (size_t moment = 0; moment < bytes.size(); ++moment)
       if (bytes[moment] + least_[chunk][moment] > bounds_.room)
         return;
-    if (out_.size() > limits_.combined) {
+    if (out_.size() > limits_.combined || ++visited_ > kVisited * limits_.combined) {
       isCut_ = true;
       return;
     }
@@ -233,6 +233,8 @@ private:
   std::vector<StageChoice> &out_;
   bool &isCut_;
   std::vector<Frontier> frontiers_;
+  static constexpr size_t kVisited = 16; // partial combinations for each that may be made
+  size_t visited_ = 0;
   std::vector<int> points_;
   std::vector<std::vector<int64_t>> least_; // by chunk and moment
 };
