@@ -15,7 +15,6 @@ namespace {
 
 using schedule::BufferKind;
 
-constexpr int64_t kMostRounds = 16;
 constexpr int64_t kMostPlans = 3; // times that a schedule is planned by the times of its policies
 constexpr int64_t kCurveSteps = 8;
 constexpr double kLeastGain = 0.9995; // seconds of a point of the curve, as a part of those of the one before
@@ -153,8 +152,8 @@ private:
       return false;
     }
     bounds_.assign(stages_.size(), budget_);
-    for (int64_t round = 0; round <= kMostRounds; ++round) {
-      const bool isLast = round == kMostRounds;
+    for (int64_t round = 0; round <= question_.mostRounds; ++round) {
+      const bool isLast = round == question_.mostRounds;
       isCut_ |= isLast;
       MGC_ASSIGN(least, choose(isLast));
       if (round == 0) // later ones have what of its choices did not fit as it was placed left out

@@ -22,6 +22,7 @@ struct PolicyQuestion {
   // Steps of the schedule that are timed to find the choice of each stage that is best beside those of others.
   int64_t mostTasks = int64_t(1) << 20;
   budget::Limits limits = {};
+  int64_t mostRounds = 16; // placements, each with lower bounds where one takes more than what was added up
   bool isDescribed = true; // PlanBudget is wanted: what other budgets would give
 };
 // The budget of mg.training. Error: the machine that it names is unknown.

@@ -95,6 +95,7 @@ class Extrapolation {
 public:
   explicit Extrapolation(int64_t groups) : groups_(groups) {}
 
+  bool extend(std::vector<KindSlots> &to, const std::vector<KindSlots> &from) { return all(to, from); }
   bool extend(PeriodicSolution &to, const PeriodicSolution &from) {
     return to.stages.size() == from.stages.size() && all(to.stages, from.stages);
   }
@@ -140,7 +141,7 @@ private:
            extend(to.end, from.end);
   }
   bool extend(KindSlots &to, const KindSlots &from) {
-    return to.kind == from.kind && all(to.alike, from.alike) && to.shared.has_value() == from.shared.has_value() &&
+    return to.kind == from.kind && all(to.apart, from.apart) && all(to.alike, from.alike) && to.shared.has_value() == from.shared.has_value() &&
            (!to.shared || extend(*to.shared, *from.shared));
   }
   bool extend(PeriodicStage &to, const PeriodicStage &from) {
@@ -234,12 +235,30 @@ Result<PeriodicSolution> generatePeriodic(const Problem &problem) {
 
 // --- Problems of other sizes ---------------------------------------------------------------------------------
 
+namespace {
+
+// Slots of the stages' buffers in the two solutions of a sample; without one, in both the only one.
+struct SlotsOfStages {
+  std::vector<std::vector<KindSlots>> before, last;
+};
+
+} // namespace
+
 struct SolutionCache::Known {
   std::optional<PeriodicSample> sample;
   PeriodicSolution solution; // without a sample: of the one number of microbatches
+  // The stages' buffers, by which slots are found for sizes of other patterns.
+  std::vector<StageSchedule> before, last;
+  std::map<std::string, SlotsOfStages> slots; // by the pattern of sizes
 };
 
 namespace {
+
+// Whether policies of recomputation change how large such buffers are: lists do not depend on which are as large as others.
+bool dependsOnPolicy(size_t kind) {
+  return kind == size_t(BufferKind::activation) || kind == size_t(BufferKind::split) ||
+         kind == size_t(BufferKind::offloaded);
+}
 
 // A problem whose buffers are as large as others where these are, and of no bytes where these are.
 Problem withoutSizes(Problem problem) {
@@ -258,6 +277,25 @@ Problem withoutSizes(Problem problem) {
   return problem;
 }
 
+// The same with all buffers that policies change as large as one another.
+Problem withoutPolicies(Problem problem) {
+  for (std::vector<Sizes> &stage : problem.bytes)
+    for (Sizes &chunk : stage)
+      for (size_t kind = 0; kind < size_t(kBufferKinds); ++kind)
+        if (dependsOnPolicy(kind) && chunk[kind] > 0)
+          chunk[kind] = plan::kAlignment;
+  return problem;
+}
+
+std::string textOfSizes(const Problem &problem) {
+  std::string text;
+  for (const std::vector<Sizes> &stage : problem.bytes)
+    for (const Sizes &chunk : stage)
+      for (const int64_t bytes : chunk)
+        fmt::format_to(std::back_inserter(text), " {}", bytes / plan::kAlignment);
+  return text;
+}
+
 // Of a send the producer's buffer, of a recv the consumer's.
 int64_t bytesOfMessage(const Problem &problem, int64_t stage, const Step &step) {
   const bool isGradient = makesGradient(step.task.kind);
@@ -270,10 +308,7 @@ int64_t bytesOfMessage(const Problem &problem, int64_t stage, const Step &step) 
 std::string textOf(const Problem &problem) {
   const Shape &shape = problem.shape;
   std::string text = fmt::format("{} {} {} {}", problem.schedule, shape.stages, shape.virtualStages, int(shape.placement));
-  for (const std::vector<Sizes> &stage : problem.bytes)
-    for (const Sizes &chunk : stage)
-      for (const int64_t bytes : chunk)
-        text += fmt::format(" {}", bytes / plan::kAlignment);
+  text += textOfSizes(problem);
   for (const auto &stage : problem.idle)
     for (const auto &chunk : stage) {
       text += " i";
@@ -291,13 +326,35 @@ std::string textOf(const Problem &problem) {
   return text;
 }
 
+// The slots of the buffers of such sizes.
+Result<std::vector<std::vector<KindSlots>>> slotsOf(std::vector<StageSchedule> stages, const Problem &problem) {
+  std::vector<std::vector<KindSlots>> all;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    StageSchedule sized;
+    sized.buffers = std::move(stages[s].buffers);
+    for (ScheduledBuffer &buffer : sized.buffers)
+      buffer.bytes = problem.bytes[s][size_t(buffer.chunk)][size_t(buffer.kind)];
+    MGC_TRY(placeBuffers(sized, groupOf(problem.shape)));
+    all.push_back(std::move(sized.slots));
+  }
+  return all;
+}
+
+Result<std::vector<StageSchedule>> stagesFor(Problem problem, int64_t microbatches) {
+  problem.shape.microbatches = microbatches;
+  MGC_ASSIGN(solution, generate(problem));
+  for (StageSchedule &stage : solution.stages)
+    stage.steps.clear(), stage.rings.clear();
+  return std::move(solution.stages);
+}
+
 } // namespace
 
 Result<PeriodicSolution> SolutionCache::solve(const Problem &problem) {
   MGC_ASSIGN(row, rowOf(problem));
   if (row.byTime || !problem.orders.empty())
     return generatePeriodic(problem);
-  const Problem plain = withoutSizes(problem);
+  const Problem sized = withoutSizes(problem), plain = withoutSizes(withoutPolicies(problem));
   const std::string text = textOf(plain);
   const int64_t group = groupOf(problem.shape), microbatches = problem.shape.microbatches;
   const std::string ofMany = fmt::format("{} mod {}", text, microbatches % group),
@@ -313,12 +370,25 @@ Result<PeriodicSolution> SolutionCache::solve(const Problem &problem) {
     MGC_SET(known->sample, findSample(plain));
     if (!known->sample)
       MGC_SET(known->solution, generateFor(plain, microbatches));
+    MGC_SET(known->last, stagesFor(plain, known->sample ? known->sample->microbatches : microbatches));
+    if (known->sample)
+      MGC_SET(known->before, stagesFor(plain, known->sample->microbatches - group));
     found = known_.insert_or_assign(known->sample ? ofMany : ofThese, std::move(known)).first;
   }
-  const Known &known = *found->second;
+  Known &known = *found->second;
+  const auto [slots, isNew] = known.slots.try_emplace(textOfSizes(sized));
+  if (isNew) {
+    MGC_SET(slots->second.last, slotsOf(known.last, sized));
+    if (known.sample)
+      MGC_SET(slots->second.before, slotsOf(known.before, sized));
+  }
   PeriodicSolution solution = known.sample ? known.sample->extended(problem.shape) : known.solution;
   for (size_t s = 0; s < solution.stages.size(); ++s) {
     PeriodicStage &stage = solution.stages[s];
+    stage.slots = slots->second.last[s];
+    if (known.sample)
+      Extrapolation((microbatches - known.sample->microbatches) / group).extend(stage.slots, slots->second.before[s]);
+    stage.areas = areasOf(stage.slots, problem.bytes[s]);
     for (PeriodicStep &step : stage.steps)
       if (step.step.kind != Step::Kind::run)
         step.step.bytes = bytesOfMessage(problem, int64_t(s), step.step);

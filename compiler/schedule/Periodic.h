@@ -43,7 +43,7 @@ Result<PeriodicSolution> generatePeriodic(const Problem &problem);
 
 // Solutions of problems that differ in sizes and in the number of their microbatches, for who asks for many: where sizes are equal or 0
 // is all that lists depend on, but for waits of buffers that use one place after another. Steps and repeats are those of generatePeriodic, with the problem's bytes
-// in messages; rings, areas and leastBytes are of other sizes, bytes and hostBytes of the problem's.
+// in messages; rings and leastBytes are of other sizes.
 class SolutionCache {
 public:
   Result<PeriodicSolution> solve(const Problem &problem);
@@ -51,7 +51,7 @@ public:
 
 private:
   struct Known; // of one problem but for its sizes and microbatches
-  std::map<std::string, std::shared_ptr<const Known>> known_;
+  std::map<std::string, std::shared_ptr<Known>> known_;
 };
 
 } // namespace mgc::schedule

@@ -182,6 +182,33 @@ template <typename SizeOf> bool isSharedBetter(const KindSlots &slots, const Siz
   return slots.shared && bytesOf(*slots.shared, sizeOf) < bytes;
 }
 
+} // namespace
+
+std::vector<BufferArea> areasOf(const std::vector<KindSlots> &slots, const std::vector<Sizes> &sizes) {
+  std::vector<BufferArea> areas;
+  for (const KindSlots &kind : slots) {
+    const auto sizeOf = [&](int64_t chunk) { return sizes[size_t(chunk)][size_t(kind.kind)]; };
+    const auto add = [&](const SlotGroup &group) {
+      areas.push_back({kind.kind, group.chunks.size() == 1 ? group.chunks.front() : -1, group.slots,
+                       group.slots == 0 ? 0 : bytesOf(group, sizeOf) / group.slots, group.begin, group.end});
+    };
+    if (kind.kind == BufferKind::offloaded) // no memory of the device
+      continue;
+    if (kind.kind == BufferKind::activation || kind.kind == BufferKind::split) { // by what layers recompute
+      std::ranges::for_each(kind.apart, add);
+      if (kind.shared)
+        add(*kind.shared);
+    } else if (isSharedBetter(kind, sizeOf)) {
+      add(*kind.shared);
+    } else {
+      std::ranges::for_each(kind.alike, add);
+    }
+  }
+  return areas;
+}
+
+namespace {
+
 class Placer {
 public:
   Placer(StageSchedule &stage, int64_t group) : stage_(stage), group_(group) {}
@@ -197,6 +224,7 @@ public:
     }
     for (const auto &[kind, bySize] : alike)
       addKind(kind, bySize);
+    stage_.areas = areasOf(stage_.slots, sizes_);
     return setOffsets();
   }
 
@@ -218,13 +246,18 @@ private:
       all.insert(all.end(), chunks.begin(), chunks.end());
     }
     const std::optional<SharedSlots> shared = all.size() > 1 ? sharedRings(all, group_) : std::nullopt;
-    KindSlots &slots = stage_.slots.emplace_back(KindSlots{kind, {}, {}});
+    KindSlots &slots = stage_.slots.emplace_back(KindSlots{kind, {}, {}, {}});
+    for (const Buffers &buffers : all) {
+      slots.apart.push_back(slotsOf({{buffers}, ringOf(buffers), 0}));
+      sizes_.resize(std::max(std::ssize(sizes_), buffers.front()->chunk + 1));
+      sizes_[size_t(buffers.front()->chunk)][size_t(kind)] = buffers.front()->bytes;
+    }
     for (const Group &group : groups)
       slots.alike.push_back(slotsOf(group));
     if (shared) {
       const Group together = {all, *shared, plan::aligned(bySize.rbegin()->first)};
       slots.shared = slotsOf(together);
-      if (isSharedBetter(slots, [&](int64_t chunk) { return sizeOf(all, chunk); }))
+      if (isSharedBetter(slots, [&](int64_t chunk) { return sizes_[size_t(chunk)][size_t(kind)]; }))
         groups = {together};
     }
     for (const Group &group : groups) {
@@ -232,24 +265,6 @@ private:
       for (size_t i = 0; i < group.chunks.size(); ++i)
         addRing(group.chunks[i], group, group.slots.turns[i]);
     }
-    if (kind == BufferKind::offloaded) // no memory of the device
-      return;
-    const bool isChosen = kind == BufferKind::activation || kind == BufferKind::split; // by what layers recompute
-    if (isChosen)
-      for (const Buffers &buffers : all)
-        addArea(kind, {{buffers}, ringOf(buffers), plan::aligned(buffers.front()->bytes)});
-    if (isChosen && shared)
-      addArea(kind, {all, *shared, plan::aligned(bySize.rbegin()->first)});
-    if (!isChosen)
-      for (const Group &group : groups)
-        addArea(kind, group);
-  }
-
-  static int64_t sizeOf(const std::vector<Buffers> &chunks, int64_t chunk) {
-    for (const Buffers &buffers : chunks)
-      if (buffers.front()->chunk == chunk)
-        return buffers.front()->bytes;
-    return 0;
   }
 
   static SlotGroup slotsOf(const Group &group) {
@@ -260,12 +275,6 @@ private:
         slots.begin = std::min(slots.begin, buffer->begin), slots.end = std::max(slots.end, buffer->end);
     }
     return slots;
-  }
-
-  void addArea(BufferKind kind, const Group &group) {
-    const SlotGroup slots = slotsOf(group);
-    stage_.areas.push_back({kind, slots.chunks.size() == 1 ? slots.chunks.front() : -1, slots.slots, group.stride,
-                            slots.begin, slots.end});
   }
 
   // Chunks whose buffers have the same size.
@@ -327,6 +336,7 @@ private:
   std::vector<memory::LiveBuffer> areas_; // areas of a ring, or of the rings that share slots
   std::vector<bool> isOnHost_;            // by area
   std::vector<size_t> areaOf_;            // by ring
+  std::vector<Sizes> sizes_;              // by chunk
 };
 
 } // namespace

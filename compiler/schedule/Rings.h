@@ -12,6 +12,8 @@ Status placeBuffers(StageSchedule &stage, int64_t group);
 
 // The bytes of the area on the device, or of that on the host, if the buffers of chunk c have the sizes[c]: as placeBuffers places them,
 // where chunks of the same size are those of `slots`.
+// StageSchedule::areas.
+std::vector<BufferArea> areasOf(const std::vector<KindSlots> &slots, const std::vector<Sizes> &sizes);
 Result<int64_t> bytesOfSlots(const std::vector<KindSlots> &slots, const std::vector<Sizes> &sizes, bool onHost);
 
 } // namespace mgc::schedule

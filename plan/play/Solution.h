@@ -136,10 +136,11 @@ struct SlotGroup {
   int64_t begin = 0, end = 0;
   bool operator==(const SlotGroup &) const = default;
 };
-// Slots of the buffers of a kind: chunks whose buffers have the same size share some where they can; or all chunks do, if they can.
+// Slots of the buffers of a kind: of each chunk by itself; chunks whose buffers have the same size share some where they can; or all
+// chunks do, if they can.
 struct KindSlots {
   BufferKind kind = BufferKind::input;
-  std::vector<SlotGroup> alike;
+  std::vector<SlotGroup> apart, alike;
   std::optional<SlotGroup> shared;
   bool operator==(const KindSlots &) const = default;
 };

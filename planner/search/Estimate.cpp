@@ -317,6 +317,7 @@ private:
                           size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
                           /*mostTasks=*/0,
                           {.points = 12, .slotSizes = 4, .combined = 64, .choices = 16},
+                          /*mostRounds=*/3,
                           /*isDescribed=*/false};
   }
 
