@@ -94,6 +94,16 @@ public:
     return Status::ok();
   }
 
+  std::vector<double> leastSlowdown() {
+    for (const StageDecisions &stage : decisions_.stages)
+      addClasses(stage);
+    describeStages();
+    std::vector<double> slowdown;
+    for (const budget::StageLayers &stage : stages_)
+      slowdown.push_back(budget::leastSeconds(stage, budget_) - budget::leastSeconds(stage, kNoBound));
+    return slowdown;
+  }
+
 private:
   // Decisions that fit.
   struct Fit {
@@ -516,6 +526,10 @@ Result<PolicyQuestion> policyQuestionOf(ModuleOp module, const ProgramDecisions 
     question.budget = int64_t(machine.memory.bytes * size.share);
   }
   return question;
+}
+
+std::vector<double> leastSlowdown(Decisions &decisions, const PolicyQuestion &question) {
+  return Fitter(decisions, question, [](Decisions &) { return Status::ok(); }).leastSlowdown();
 }
 
 Status fitIntoMemory(Decisions &decisions, const PolicyQuestion &question, PlaceStages place,

@@ -28,6 +28,10 @@ struct PolicyQuestion {
 // The budget of mg.training. Error: the machine that it names is unknown.
 Result<PolicyQuestion> policyQuestionOf(mlir::ModuleOp module, const ProgramDecisions &programs);
 
+// By how many seconds of a microbatch each stage takes longer than with the fastest policies, at the least, where it has so many bytes:
+// budget::leastSeconds. The stages must be placed. Infinite: it does not fit.
+std::vector<double> leastSlowdown(Decisions &decisions, const PolicyQuestion &question);
+
 // Error: the least that a stage takes is more than the budget; which stage, by how much. leastBudget is set to the least that would do.
 Status fitIntoMemory(Decisions &decisions, const PolicyQuestion &question, PlaceStages place,
                      std::optional<int64_t> &leastBudget);

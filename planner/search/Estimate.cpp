@@ -56,9 +56,14 @@ public:
       if (isByTime_) // the last that was placed need not be what was chosen
         MGC_TRY(placeStages());
     }
-    Estimate out{seconds_, least, {}};
+    Estimate out{seconds_, least, {}, {}};
     for (const StageDecisions &stage : decisions_.stages)
       out.stages.push_back({stage.memory.bytes, stage.memory.hostBytes, 0});
+    if (!layout_.memory.empty() && policies_ == Policies::fastest) {
+      MGC_ASSIGN(question, policyQuestion());
+      if (out.bytes() > question.budget)
+        out.slowdown = leastSlowdown(decisions_, question);
+    }
     return out;
   }
 

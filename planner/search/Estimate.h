@@ -19,6 +19,8 @@ enum class Policies { fitting, fastest };
 struct Estimate {
   double seconds = 0; // one step
   double least = 0;   // with other policies it takes no less; 0 of policies that fit
+  // By stage: with policies that fit a microbatch takes so many seconds more, at the least; empty where these fit.
+  std::vector<double> slowdown = {};
   std::vector<StageEstimate> stages;
   int64_t bytes() const;     // of the rank that takes most
   int64_t hostBytes() const; // likewise

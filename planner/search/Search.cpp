@@ -241,10 +241,22 @@ private:
     }
     if (isNew)
       return queue_.push({known, number});
-    evaluate(options, *layout, **shape);
+    evaluate(candidate, options, *layout, **shape);
   }
 
-  void evaluate(const LayoutOptions &options, const Layout &layout, const ShapeBlocks &shape) {
+  // With the seconds that policies which fit add to each stage, at the least.
+  double leastSeconds(const Candidate &candidate, const Layout &layout, const Estimate &fastest) {
+    const plan::Mesh mesh = layout.mesh();
+    const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout.target.name)};
+    std::vector<StageLeast> stages = stagesOf(candidate);
+    addUnits(layout, cluster, stages);
+    for (size_t stage = 0; stage < stages.size(); ++stage)
+      stages[stage].backward += fastest.slowdown[stage];
+    return leastSeconds(candidate, stages) + leastStepEnd(layout, cluster, stages);
+  }
+
+  void evaluate(const Candidate &candidate, const LayoutOptions &options, const Layout &layout,
+                const ShapeBlocks &shape) {
     ++found_.counts.estimated;
     Result<Estimate> made = estimate(shape, layout, request_.machine, schedules_, Policies::fastest);
     if (!made.isOk())
@@ -252,6 +264,8 @@ private:
     if (made->least > worstWanted())
       return;
     if (!fits(*made)) {
+      if (!made->slowdown.empty() && leastSeconds(candidate, layout, *made) > worstWanted())
+        return;
       ++found_.counts.fitted;
       made = estimate(shape, layout, request_.machine, schedules_, Policies::fitting);
       if (!made.isOk()) {
