@@ -20,6 +20,7 @@ struct Candidate {
   int64_t shape = 0;
   int64_t pp = 1, vpp = 1, microbatches = 1, shards = 1, level = 0;
   bool isV = false, splits = false;
+  bool needsPolicies = false; // the fastest do not fit
 };
 
 class Searcher {
@@ -201,11 +202,12 @@ private:
 
   // `known`: it takes no less, as far as was known when it came into the queue.
   void consider(size_t number, double known) {
-    const Candidate &candidate = candidates_[number];
+    Candidate &candidate = candidates_[number];
     if (const std::string &reason = shapes_.refusalOf(candidate.shape); !reason.empty())
       return refuse(reason);
     std::vector<StageLeast> stages;
-    if (shapes_.factsOf(candidate.shape)) {
+    if (candidate.needsPolicies) {
+    } else if (shapes_.factsOf(candidate.shape)) {
       if (std::ssize(shapes_.factsOf(candidate.shape)->cost.costs.layers) < candidate.pp * candidate.vpp)
         return refuse("there are more chunks than layers");
       stages = stagesOf(candidate);
@@ -241,7 +243,13 @@ private:
     }
     if (isNew)
       return queue_.push({known, number});
-    evaluate(candidate, options, *layout, **shape);
+    if (candidate.needsPolicies)
+      return fit(options, *layout, **shape);
+    const std::optional<double> least = evaluate(candidate, options, *layout, **shape);
+    if (!least)
+      return;
+    candidate.needsPolicies = true;
+    queue_.push({std::max(known, *least), number});
   }
 
   // With the seconds that policies which fit add to each stage, at the least.
@@ -255,25 +263,28 @@ private:
     return leastSeconds(candidate, stages) + leastStepEnd(layout, cluster, stages);
   }
 
-  void evaluate(const Candidate &candidate, const LayoutOptions &options, const Layout &layout,
-                const ShapeBlocks &shape) {
+  // Nothing where all is known of it; else the seconds that it takes at the least with policies that fit.
+  std::optional<double> evaluate(const Candidate &candidate, const LayoutOptions &options, const Layout &layout,
+                                 const ShapeBlocks &shape) {
     ++found_.counts.estimated;
     Result<Estimate> made = estimate(shape, layout, request_.machine, schedules_, Policies::fastest);
     if (!made.isOk())
-      return refuse(made.status().message());
+      return refuse(made.status().message()), std::nullopt;
     if (made->least > worstWanted())
-      return;
-    if (!fits(*made)) {
-      if (!made->slowdown.empty() && leastSeconds(candidate, layout, *made) > worstWanted())
-        return;
-      ++found_.counts.fitted;
-      made = estimate(shape, layout, request_.machine, schedules_, Policies::fitting);
-      if (!made.isOk()) {
-        ++found_.counts.unfit;
-        return refuse(made.status().message());
-      }
-    }
+      return std::nullopt;
+    if (!fits(*made))
+      return std::max(made->least, made->slowdown.empty() ? 0 : leastSeconds(candidate, layout, *made));
     answer({options, layout, made.take()});
+    return std::nullopt;
+  }
+
+  void fit(const LayoutOptions &options, const Layout &layout, const ShapeBlocks &shape) {
+    ++found_.counts.fitted;
+    Result<Estimate> made = estimate(shape, layout, request_.machine, schedules_, Policies::fitting);
+    if (made.isOk())
+      return answer({options, layout, made.take()});
+    ++found_.counts.unfit;
+    refuse(made.status().message());
   }
 
   bool fits(const Estimate &made) const {
