@@ -164,10 +164,16 @@ int64_t sampleOf(const Shape &shape, int64_t group) {
   return group > 1 ? (shape.virtualStages + 4) * shape.stages : 3 * shape.stages + 4;
 }
 
-Result<PeriodicSolution> generateFor(Problem problem, int64_t microbatches) {
+// `stages`, if wanted: the buffers of the stages.
+Result<PeriodicSolution> generateFor(Problem problem, int64_t microbatches,
+                                     std::vector<StageSchedule> *stages = nullptr) {
   problem.shape.microbatches = microbatches;
   MGC_ASSIGN(solution, generate(problem));
-  return periodic(solution);
+  PeriodicSolution out = periodic(solution);
+  for (StageSchedule &stage : solution.stages)
+    if (stages)
+      stages->emplace_back().buffers = std::move(stage.buffers);
+  return out;
 }
 
 } // namespace
@@ -178,6 +184,8 @@ namespace {
 struct PeriodicSample {
   PeriodicSolution before, last;
   int64_t microbatches = 0, group = 1; // of the last
+  // The buffers of their stages.
+  std::vector<StageSchedule> buffersBefore, buffersLast;
   PeriodicSolution extended(const Shape &shape) const {
     std::optional<PeriodicSolution> found = extrapolate(last, before, (shape.microbatches - microbatches) / group);
     found->shape = shape;
@@ -189,12 +197,14 @@ struct PeriodicSample {
 // two: the sample does not reach the steady state.
 Result<std::optional<PeriodicSample>> sampleFrom(const Problem &problem, int64_t sample, int64_t group) {
   MGC_ASSIGN(first, generateFor(problem, sample));
-  MGC_ASSIGN(second, generateFor(problem, sample + group));
-  MGC_ASSIGN(third, generateFor(problem, sample + 2 * group));
+  PeriodicSample out{{}, {}, sample + 2 * group, group, {}, {}};
+  MGC_ASSIGN(second, generateFor(problem, sample + group, &out.buffersBefore));
+  MGC_ASSIGN(third, generateFor(problem, sample + 2 * group, &out.buffersLast));
   const std::optional<PeriodicSolution> expected = extrapolate(second, first, 1);
   if (!expected || expected->stages != third.stages || !extrapolate(third, second, 1))
     return std::optional<PeriodicSample>();
-  return std::optional(PeriodicSample{std::move(second), std::move(third), sample + 2 * group, group});
+  out.before = std::move(second), out.last = std::move(third);
+  return std::optional(std::move(out));
 }
 
 // Nothing where the problem has few microbatches, or does not repeat as far as samples show.
@@ -247,8 +257,7 @@ struct SlotsOfStages {
 struct SolutionCache::Known {
   std::optional<PeriodicSample> sample;
   PeriodicSolution solution; // without a sample: of the one number of microbatches
-  // The stages' buffers, by which slots are found for sizes of other patterns.
-  std::vector<StageSchedule> before, last;
+  std::vector<StageSchedule> buffers;
   std::map<std::string, SlotsOfStages> slots; // by the pattern of sizes
 };
 
@@ -340,14 +349,6 @@ Result<std::vector<std::vector<KindSlots>>> slotsOf(std::vector<StageSchedule> s
   return all;
 }
 
-Result<std::vector<StageSchedule>> stagesFor(Problem problem, int64_t microbatches) {
-  problem.shape.microbatches = microbatches;
-  MGC_ASSIGN(solution, generate(problem));
-  for (StageSchedule &stage : solution.stages)
-    stage.steps.clear(), stage.rings.clear();
-  return std::move(solution.stages);
-}
-
 } // namespace
 
 Result<PeriodicSolution> SolutionCache::solve(const Problem &problem) {
@@ -369,18 +370,15 @@ Result<PeriodicSolution> SolutionCache::solve(const Problem &problem) {
     auto known = std::make_shared<Known>();
     MGC_SET(known->sample, findSample(plain));
     if (!known->sample)
-      MGC_SET(known->solution, generateFor(plain, microbatches));
-    MGC_SET(known->last, stagesFor(plain, known->sample ? known->sample->microbatches : microbatches));
-    if (known->sample)
-      MGC_SET(known->before, stagesFor(plain, known->sample->microbatches - group));
+      MGC_SET(known->solution, generateFor(plain, microbatches, &known->buffers));
     found = known_.insert_or_assign(known->sample ? ofMany : ofThese, std::move(known)).first;
   }
   Known &known = *found->second;
   const auto [slots, isNew] = known.slots.try_emplace(textOfSizes(sized));
   if (isNew) {
-    MGC_SET(slots->second.last, slotsOf(known.last, sized));
+    MGC_SET(slots->second.last, slotsOf(known.sample ? known.sample->buffersLast : known.buffers, sized));
     if (known.sample)
-      MGC_SET(slots->second.before, slotsOf(known.before, sized));
+      MGC_SET(slots->second.before, slotsOf(known.sample->buffersBefore, sized));
   }
   PeriodicSolution solution = known.sample ? known.sample->extended(problem.shape) : known.solution;
   for (size_t s = 0; s < solution.stages.size(); ++s) {

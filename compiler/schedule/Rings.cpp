@@ -48,13 +48,15 @@ public:
   }
 
   int64_t mostAlive() const {
-    std::map<int64_t, int64_t> change; // by step
-    for (const Item &item : items_)
-      if (item.isReal)
-        ++change[item.begin], --change[item.end];
     int64_t alive = 0, most = 0;
-    for (const auto &[step, by] : change)
-      most = std::max(most, alive += by);
+    auto end = ends_.begin();
+    for (const Item &item : items_) {
+      if (!item.isReal)
+        continue;
+      for (; end != ends_.end() && items_[*end].end <= item.begin; ++end)
+        alive -= items_[*end].isReal;
+      most = std::max(most, ++alive);
+    }
     return most;
   }
 
