@@ -10,6 +10,7 @@
 #include "dialects/mg/Parameter.h"
 #include "dialects/mg/training/MemorySize.h"
 #include "plan/play/Player.h"
+#include "planner/search/PairTimes.h"
 #include "planner/search/UnitCalls.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ public:
       : shape_(shape), layout_(layout), schedules_(schedules), policies_(policies), mesh_(layout.mesh()),
         sharding_{mesh_, layout.zero, layout.shardsOuter, layout.reshardsAfterForward, layout.overlapsParamGather},
         cluster_{machine, mesh_, shape.target()},
-        decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}} {}
+        decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}}, pairs_(shape, cluster_) {}
 
   Result<Estimate> run() {
     MGC_TRY(cut());
@@ -198,7 +199,9 @@ private:
     });
   }
 
-  double secondsOfCalls(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task) const {
+  // isOfUnits: without the calls of blocks.
+  double secondsOfCalls(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task,
+                        bool isOfUnits = false) const {
     double seconds = 0;
     std::vector<UnitCalls::Call> calls;
     for (const ChunkLayout::Call &call : chunk.callsOf(task)) {
@@ -212,7 +215,7 @@ private:
       seconds += one.time.seconds();
     }
     const bool hides = leavesCoresToProducts(shape_.target());
-    return seconds + UnitCalls(stage.contents, end, hides).secondsBeside(calls);
+    return (isOfUnits ? 0 : seconds) + UnitCalls(stage.contents, end, hides, hasPairs_).secondsBeside(calls);
   }
 
   // The least of the block's variants.
@@ -274,9 +277,9 @@ private:
   }
 
   Status placeStages() {
-    const schedule::Costs seconds = costs();
     decisions_.problem = problemOfNow();
     schedule::Problem &problem = decisions_.problem;
+    schedule::Costs seconds = costs();
     MGC_ASSIGN(row, schedule::rowOf(problem));
     isByTime_ = row.byTime;
     if (row.byTime) {
@@ -285,6 +288,12 @@ private:
       problem.orders = row.orders(problem);
     }
     MGC_ASSIGN(solution, schedules_.solve(problem));
+    if (!hasPairs_ && std::ranges::any_of(solution.stages, hasPair)) {
+      hasPairs_ = true;
+      seconds = costs();
+    }
+    if (hasPairs_)
+      addPairs(solution, seconds);
     seconds_ = schedule::play(schedule::listsOf(solution, seconds)).makespan;
     if (takesLeast_)
       return Status::ok();
@@ -294,6 +303,23 @@ private:
       MGC_SET(stage.memory, placeStage(stage.contents, stage.chunks, stage.schedule, decisions_.frames));
     }
     return Status::ok();
+  }
+  static bool hasPair(const schedule::PeriodicStage &stage) {
+    return std::ranges::any_of(stage.steps, [](const schedule::PeriodicStep &one) { return schedule::isPaired(one.step); });
+  }
+  void addPairs(const schedule::PeriodicSolution &solution, schedule::Costs &seconds) {
+    std::vector<const std::vector<ChunkLayout> *> chunks;
+    for (const StageDecisions &stage : decisions_.stages)
+      chunks.push_back(&stage.chunks);
+    pairs_.add(solution, chunks, seconds);
+    for (auto &[pair, cost] : seconds.pairs)
+      for (const auto &[task, chunk] : pair) {
+        const auto stage = size_t(pipeline().stageOf(chunk));
+        const StageDecisions &decisions = decisions_.stages[stage];
+        if (hasUnits(decisions))
+          cost += secondsOfCalls(decisions, parts_[stage].end,
+                                 decisions.chunks[size_t(pipeline().chunkOf(chunk))], task, true);
+      }
   }
   double messageSeconds(const schedule::Costs &seconds) const {
     return seconds.messageLatency +
@@ -334,11 +360,12 @@ private:
   const Sharding sharding_;
   const cost::Cluster cluster_;
   Decisions decisions_;
+  PairTimes pairs_;
   Chunks chunks_;
   std::vector<StageParts> parts_; // by stage
   std::array<std::map<std::vector<const void *>, double>, 2> known_; // seconds of chunks without units, by takesLeast_
   double seconds_ = 0;
-  bool takesLeast_ = false, isByTime_ = false;
+  bool takesLeast_ = false, isByTime_ = false, hasPairs_ = false;
 };
 
 } // namespace

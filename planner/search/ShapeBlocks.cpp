@@ -47,7 +47,9 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
       MGC_ASSIGN(frame, placeFrame(function->function));
       if (!llvm::hasSingleElement(func::FuncOp(function->function).getBody().front())) {
         MGC_ASSIGN(program, assembleProgram(function->function, frame, function, 0, graphs));
-        times_[func::FuncOp(function->function).getOperation()] = cost::secondsOf(cluster, program.program);
+        mlir::Operation *op = func::FuncOp(function->function);
+        times_[op] = cost::secondsOf(cluster, program.program);
+        programs_[op] = std::move(program.program);
       }
       frames_[symbol].bytes = frame.bytes, frames_[symbol].leastBytes = frame.leastBytes;
     }
@@ -60,6 +62,11 @@ Region &ShapeBlocks::chainRegion() const {
 
 bool ShapeBlocks::hasProgram(const BlockFunction &function) const {
   return function && times_.contains(func::FuncOp(function.function).getOperation());
+}
+
+const plan::Program *ShapeBlocks::programOf(const BlockFunction &function) const {
+  const auto found = function ? programs_.find(func::FuncOp(function.function).getOperation()) : programs_.end();
+  return found == programs_.end() ? nullptr : &found->second;
 }
 
 const cost::ProgramTime &ShapeBlocks::timeOf(const BlockFunction &function) const {

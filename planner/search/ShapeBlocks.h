@@ -25,6 +25,7 @@ public:
   const Frames &frames() const { return frames_; }                     // sizes alone
   bool hasProgram(const BlockFunction &function) const;                // it does something
   const cost::ProgramTime &timeOf(const BlockFunction &function) const; // of nothing where it does nothing
+  const plan::Program *programOf(const BlockFunction &function) const; // null where it does nothing
   plan::Target target() const { return target_; }
 
 private:
@@ -35,6 +36,7 @@ private:
   BlockWorks works_;
   Frames frames_;
   llvm::DenseMap<mlir::Operation *, cost::ProgramTime> times_; // by function
+  llvm::DenseMap<mlir::Operation *, plan::Program> programs_;
   plan::Target target_ = plan::Target::cpu;
 };
 

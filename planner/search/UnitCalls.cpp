@@ -67,7 +67,8 @@ double UnitCalls::secondsBeside(const std::vector<Call> &calls) const {
           time == GatherTime::use || (time == GatherTime::microbatch && !calls[n].keepsGathered))
         start(n, false, prices_.units[size_t(bucket)].gather);
   };
-  const bool isAhead = stage_.training->overlapsParamGather, sumsBeside = stage_.training->overlapsGradReduce;
+  const bool isAhead = stage_.training->overlapsParamGather && !isInLine_,
+             sumsBeside = stage_.training->overlapsGradReduce && !isInLine_;
   std::optional<size_t> added; // the call whose sums wait to be added
   const auto add = [&](std::optional<size_t> n) {
     if (!n)

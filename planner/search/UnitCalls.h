@@ -8,7 +8,8 @@ namespace mgc::planner {
 
 class UnitCalls {
 public:
-  UnitCalls(const StageContents &stage, const StepEnd &prices, bool hides) : stage_(stage), prices_(prices), hides_(hides) {}
+  // isInLine: runs are paired, and values and sums of units stand before and behind the call that they are for.
+  UnitCalls(const StageContents &stage, const StepEnd &prices, bool hides, bool isInLine) : stage_(stage), prices_(prices), hides_(hides), isInLine_(isInLine) {}
 
   struct Call {
     const BlockFunction *function = nullptr; // it computes something
@@ -24,7 +25,7 @@ private:
 
   const StageContents &stage_;
   const StepEnd &prices_;
-  const bool hides_;
+  const bool hides_, isInLine_;
 };
 
 } // namespace mgc::planner
