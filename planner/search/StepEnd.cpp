@@ -118,16 +118,13 @@ private:
 
   // Reads and writes what the update has of the bucket; values of which the rank has a slice alone are gathered later.
   void addUpdate(const Bucket &bucket, GatherTime gather) {
+    if (bucket.isCounter())
+      return;
     double bytes = double(bytesOf(bucket, bucket.completeGradient()));
-    bool isKept = false; // something is updated
     const State *value = bucket.stateOf(StateRole::value);
     for (const State &state : bucket.states)
-      if (state.role == StateRole::master || state.role == StateRole::optimizer) {
+      if (state.role == StateRole::master || state.role == StateRole::optimizer)
         bytes += 2 * double(bytesOf(bucket, &state));
-        isKept = true;
-      }
-    if (!isKept)
-      return;
     const int64_t part = elementsOfUpdate(bucket);
     const int64_t valueBytes = part * plan::sizeInBytes(value->type);
     bytes += double(valueBytes) * (bucket.has(StateRole::master) ? 1 : 2);
