@@ -183,14 +183,14 @@ private:
   // Chunks of as many instances of the same blocks take as long, but for what units add.
   double secondsOf(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task) {
     if (hasUnits(stage))
-      return secondsOfCalls(stage, end, chunk, task);
+      return secondsOfCalls(stage, end, chunk, task, {});
     std::vector<const void *> key = {reinterpret_cast<const void *>(size_t(task))};
     for (const Instance &instance : chunk.instances())
       key.insert(key.end(), {instance.block, instance.recomputed});
     std::map<std::vector<const void *>, double> &known = known_[takesLeast_];
     const auto [entry, isNew] = known.try_emplace(std::move(key));
     if (isNew)
-      entry->second = secondsOfCalls(stage, end, chunk, task);
+      entry->second = secondsOfCalls(stage, end, chunk, task, {});
     return entry->second;
   }
   static bool hasUnits(const StageDecisions &stage) {
@@ -199,9 +199,12 @@ private:
     });
   }
 
-  // isOfUnits: without the calls of blocks.
+  struct CallsOf {
+    bool unitsAlone = false;                // without the calls of blocks
+    std::optional<int64_t> firstOf = {}; // the first microbatch's forward of this chunk of the stage
+  };
   double secondsOfCalls(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task,
-                        bool isOfUnits = false) const {
+                        const CallsOf &of) const {
     double seconds = 0;
     std::vector<UnitCalls::Call> calls;
     for (const ChunkLayout::Call &call : chunk.callsOf(task)) {
@@ -213,9 +216,13 @@ private:
       one = {call.function, &instance, time,
              task != Task::forward && shape_.hasProgram(instance.block->forward)};
       seconds += one.time.seconds();
+      if (of.firstOf)
+        for (const FirstGathers::Unit &unit : stage.firstGathers.of(*of.firstOf, call.instance))
+          one.gathersOnce.push_back(unit.bucket);
     }
     const bool hides = leavesCoresToProducts(shape_.target());
-    return (isOfUnits ? 0 : seconds) + UnitCalls(stage.contents, end, hides, hasPairs_).secondsBeside(calls);
+    return (of.unitsAlone ? 0 : seconds) +
+           UnitCalls(stage.contents, end, hides, hasPairs_).secondsBeside(calls, of.firstOf.has_value());
   }
 
   // The least of the block's variants.
@@ -242,6 +249,9 @@ private:
         cost = {seconds(Task::forward), seconds(Task::backward), seconds(Task::input), seconds(Task::weight), 0};
         for (size_t own = 0; own < parts_[s].ofChunks[c].size(); ++own)
           cost.gradients += end.gradients[part++];
+        if (stage.firstGathers.has(int64_t(c)))
+          costs.firsts[{Task::forward, pipeline().globalChunk(int64_t(s), int64_t(c))}] =
+              secondsOfCalls(stage, end, stage.chunks[c], Task::forward, {false, int64_t(c)});
       }
       costs.begin = std::max(costs.begin, end.begin);
       costs.reduce = std::max(costs.reduce, end.reduce);
@@ -318,7 +328,7 @@ private:
         const StageDecisions &decisions = decisions_.stages[stage];
         if (hasUnits(decisions))
           cost += secondsOfCalls(decisions, parts_[stage].end,
-                                 decisions.chunks[size_t(pipeline().chunkOf(chunk))], task, true);
+                                 decisions.chunks[size_t(pipeline().chunkOf(chunk))], task, {true});
       }
   }
   double messageSeconds(const schedule::Costs &seconds) const {

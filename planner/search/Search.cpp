@@ -37,7 +37,8 @@ public:
       queue_.pop();
       consider(number, seconds);
     }
-    found_.counts.tooSlow += std::ssize(queue_);
+    for (; !queue_.empty(); queue_.pop())
+      found_.counts.tooSlow += !candidates_[queue_.top().second].needsPolicies; // the others were estimated
     found_.counts.shapes = shapes_.count();
     found_.counts.compiled = shapes_.compiled();
     return std::move(found_);
@@ -266,10 +267,10 @@ private:
   // Nothing where all is known of it; else the seconds that it takes at the least with policies that fit.
   std::optional<double> evaluate(const Candidate &candidate, const LayoutOptions &options, const Layout &layout,
                                  const ShapeBlocks &shape) {
-    ++found_.counts.estimated;
     Result<Estimate> made = estimate(shape, layout, request_.machine, schedules_, Policies::fastest);
     if (!made.isOk())
       return refuse(made.status().message()), std::nullopt;
+    ++found_.counts.estimated;
     if (made->least > worstWanted())
       return std::nullopt;
     if (!fits(*made))
@@ -284,7 +285,7 @@ private:
     if (made.isOk())
       return answer({options, layout, made.take()});
     ++found_.counts.unfit;
-    refuse(made.status().message());
+    found_.refusal = made.status().message();
   }
 
   bool fits(const Estimate &made) const {

@@ -38,7 +38,7 @@ std::vector<int64_t> UnitCalls::bucketsOf(const Call &call, bool gradients) cons
   return {buckets.begin(), buckets.end()};
 }
 
-double UnitCalls::secondsBeside(const std::vector<Call> &calls) const {
+double UnitCalls::secondsBeside(const std::vector<Call> &calls, bool isFirst) const {
   double seconds = 0;
   std::deque<PendingUnit> pending;
   const auto hide = [&](double time) {
@@ -62,6 +62,8 @@ double UnitCalls::secondsBeside(const std::vector<Call> &calls) const {
     if (n >= calls.size() || isGathered[n] || !calls[n].function)
       return;
     isGathered[n] = true;
+    for (const int64_t bucket : calls[n].gathersOnce)
+      start(n, false, prices_.units[size_t(bucket)].gather);
     for (const int64_t bucket : bucketsOf(calls[n], false))
       if (const GatherTime time = stage_.gathers[size_t(bucket)];
           time == GatherTime::use || (time == GatherTime::microbatch && !calls[n].keepsGathered))
@@ -77,10 +79,17 @@ double UnitCalls::secondsBeside(const std::vector<Call> &calls) const {
     for (const int64_t bucket : bucketsOf(calls[*n], true))
       seconds += prices_.units[size_t(bucket)].accumulate;
   };
+  size_t ahead = 0; // the call whose units were gathered last
   for (size_t n = 0; n < calls.size(); ++n) {
     gather(n);
-    if (isAhead)
+    if (isFirst && n == ahead) {
+      ++ahead;
+      while (ahead < calls.size() && calls[ahead].gathersOnce.empty())
+        ++ahead;
+      gather(ahead);
+    } else if (isAhead && !isFirst) {
       gather(n + 1);
+    }
     if (!calls[n].function)
       continue;
     const std::vector<int64_t> made = bucketsOf(calls[n], true);

@@ -16,9 +16,11 @@ public:
     const Instance *instance = nullptr;
     cost::ProgramTime time;
     bool keepsGathered = false; // it is no forward, and the instance's forward has gathered what stays until then
+    std::vector<int64_t> gathersOnce = {}; // buckets of which a unit is gathered in the first microbatch (FirstGathers)
   };
   // Seconds that the calls of units add to these, which are all of a run of a chunk, in order.
-  double secondsBeside(const std::vector<Call> &calls) const;
+  // isFirst: the first microbatch's.
+  double secondsBeside(const std::vector<Call> &calls, bool isFirst) const;
 
 private:
   std::vector<int64_t> bucketsOf(const Call &call, bool gradients) const;

@@ -262,8 +262,14 @@ std::set<int64_t> slotSizes(const StageLayers &stage, const Bounds &bounds, Fram
 void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
                 const Limits &limits, std::vector<StageChoice> &out, bool &isCut) {
   Bounds bounds{way, capacity - stage.bytes - frames.bytes()};
-  for (int64_t kept : slotSizes(stage, bounds, frames, &Moment::sharedKept, &Point::kept, limits, isCut))
-    for (int64_t split : slotSizes(stage, bounds, frames, &Moment::sharedSplit, &Point::split, limits, isCut)) {
+  const auto sizesOf = [&](int64_t Moment::*shared, int64_t Point::*size) {
+    const std::set<int64_t> sizes = slotSizes(stage, bounds, frames, shared, size, limits, isCut);
+    std::vector<int64_t> ordered(sizes.begin(), sizes.end());
+    std::ranges::reverse(ordered); // where much is left out, the slower choices are
+    return ordered;
+  };
+  for (int64_t kept : sizesOf(&Moment::sharedKept, &Point::kept))
+    for (int64_t split : sizesOf(&Moment::sharedSplit, &Point::split)) {
       const Bounds sized{way, bounds.room, kept, split};
       if (out.size() > limits.choices)
         out = undominated(std::move(out));
@@ -279,7 +285,9 @@ void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const
 
 std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits) {
   std::vector<StageChoice> all;
-  for (Frames frames : framesOf(stage))
+  std::vector<Frames> bounds = framesOf(stage);
+  std::ranges::reverse(bounds); // likewise
+  for (Frames frames : bounds)
     for (const std::vector<Moment> &way : stage.ways)
       addChoices(stage, frames, capacity, way, limits, all, isCut);
   return undominated(std::move(all));

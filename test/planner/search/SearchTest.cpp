@@ -1,0 +1,95 @@
+// A search finds what trying all layouts finds.
+#include "planner/search/Search.h"
+
+#include "planner/search/Shapes.h"
+#include "test/planner/search/AskedModel.h"
+
+#include <gtest/gtest.h>
+
+using namespace mgc;
+using namespace mgc::planner;
+using frontend::LayoutOptions;
+
+namespace {
+
+constexpr size_t kWanted = 5;
+
+struct Tried {
+  double seconds = 0;
+  int64_t bytes = 0;
+  std::string flags;
+};
+
+// All layouts of the space that fit, the fastest first.
+std::vector<Tried> tryAll(const AskedModel &model, int64_t memory, int64_t &enumerated) {
+  std::vector<Tried> all;
+  SpaceOfLayouts space(model.space, model.given);
+  schedule::SolutionCache schedules;
+  std::map<std::string, std::pair<std::unique_ptr<mlir::MLIRContext>, std::unique_ptr<ShapeBlocks>>> shapes;
+  space.forEach([&](const LayoutOptions &options, const Picks &) {
+    ++enumerated;
+    const Result<frontend::Layout> layout = model.resolve(options);
+    if (!layout.isOk())
+      return;
+    const std::string axes = fmt::format("{} {} {} {} {} {} {} {}", layout->tp, layout->cp, layout->ep, layout->etp,
+                                         layout->microBatchSize, layout->splitBackward, layout->dp > 1,
+                                         layout->dp * layout->cp * layout->tp > layout->ep * layout->etp);
+    auto &[context, shape] = shapes[axes];
+    if (!shape) {
+      context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
+      context->loadDialect<MgDialect, mlir::func::FuncDialect>();
+      auto compiled = ShapeBlocks::compile(*context, options, model.make, model.machine);
+      if (!compiled.isOk())
+        return;
+      shape = compiled.take();
+    }
+    Result<Estimate> made = estimate(*shape, *layout, model.machine, schedules, Policies::fastest);
+    if (made.isOk() && made->bytes() > memory)
+      made = estimate(*shape, *layout, model.machine, schedules, Policies::fitting);
+    if (made.isOk() && made->bytes() <= memory)
+      all.push_back({made->seconds, made->bytes(), frontend::flagsOf(options)});
+  });
+  std::ranges::stable_sort(all, {}, [](const Tried &one) { return std::pair(one.seconds, one.bytes); });
+  return all;
+}
+
+struct SearchCase {
+  std::string name, example;
+  int64_t devices, gbs, seq;
+  int64_t memory; // bytes
+  LayoutOptions fixed = {};
+};
+
+class SearchTest : public testing::TestWithParam<SearchCase> {};
+
+} // namespace
+
+TEST_P(SearchTest, FindsWhatTryingAllFinds) {
+  const SearchCase &of = GetParam();
+  LayoutOptions options = frontend::either(of.fixed, gpuOptions(of.gbs, of.seq));
+  options.memory = std::to_string(of.memory);
+  const AskedModel model(of.example, options, of.devices);
+  int64_t enumerated = 0;
+  const std::vector<Tried> all = tryAll(model, of.memory, enumerated);
+  const SearchRequest request{model.space, model.given, model.machine, of.memory, int64_t(1) << 50, kWanted,
+                              model.make,
+                              [&](const LayoutOptions &asked) { return model.resolve(asked); }};
+  const Found found = search(request);
+  EXPECT_EQ(found.counts.enumerated, enumerated);
+  ASSERT_EQ(found.answers.size(), std::min(kWanted, all.size()));
+  for (size_t i = 0; i < found.answers.size(); ++i)
+    EXPECT_NEAR(found.answers[i].estimate.seconds, all[i].seconds, 1e-9 * all[i].seconds)
+        << frontend::flagsOf(found.answers[i].options) << "\n  expected " << all[i].flags;
+  EXPECT_LT(found.counts.estimated + found.counts.fitted, enumerated); // bounds leave some out
+  EXPECT_EQ(found.counts.refused + found.counts.tooLarge + found.counts.tooSlow + found.counts.estimated, enumerated);
+}
+
+constexpr int64_t kGiB = int64_t(1) << 30;
+INSTANTIATE_TEST_SUITE_P(
+    Models, SearchTest,
+    testing::Values(SearchCase{"gpt", "tiny-gpt", 8, 16, 64, 75 * kGiB},
+                    SearchCase{"memory", "qwen3-0.6b", 8, 16, 4096, 8 * kGiB, {.cp = 1}},
+                    SearchCase{"context", "qwen3-0.6b", 8, 8, 4096, 75 * kGiB, {.tp = 1, .zero = 1}},
+                    SearchCase{"encoder", "t5-large", 8, 16, 512, 75 * kGiB, {.cp = 1, .zero = 1}},
+                    SearchCase{"experts", "qwen1.5-moe-a2.7b", 8, 8, 2048, 60 * kGiB, {.tp = 2, .cp = 1}}),
+    [](const auto &info) { return info.param.name; });
