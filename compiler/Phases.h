@@ -20,7 +20,7 @@ struct Phase {
   mlir::LogicalResult (*verify)(mlir::ModuleOp);
   bool holdsLater = true; // later phases keep the form too; false: grad replaces the logical blocks
   llvm::SmallVector<llvm::StringRef, 2> reads = {}; // attributes of the module that it decides by
-  bool isOfStages = false;                          // it makes and lowers what stages have, and leaves blocks as they are
+  bool isOfStages = false; // it makes and lowers what stages have, and leaves blocks as they are
 };
 
 // In order. The first, "import", has no passes: it is what the frontend gives or a .mlir file holds.

@@ -352,8 +352,8 @@ private:
       }
     }
     MGC_ASSIGN(timer, PolicyTimer::of(decisions_, times_));
-    const budget::Selection selection =
-        budget::select(choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); }, mostTried(question_.mostTasks));
+    const budget::Selection selection = budget::select(
+        choices, [&](const auto &seconds) { return timer.stepSeconds(seconds); }, mostTried(question_.mostTasks));
     chosen_.clear();
     counts_.clear();
     for (size_t s = 0; s < stages_.size(); ++s) {

@@ -17,7 +17,7 @@ using PlaceStages = llvm::function_ref<Status(Decisions &)>;
 
 struct PolicyQuestion {
   const TrainingSettings &training; // memory, schedule and microbatches
-  ProgramSeconds times;             // of all functions of all variants
+  ProgramSeconds times;             // seconds of all functions of all variants
   int64_t budget = 0;               // bytes of a stage
   // Steps of the schedule that are timed to find the choice of each stage that is best beside those of others.
   int64_t mostTasks = int64_t(1) << 20;

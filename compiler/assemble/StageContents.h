@@ -1,4 +1,4 @@
-// What a stage has of parameters and functions, as far as its memory asks: read off mg.stage, or planned without one (planner/search).
+// The parameters and functions of a stage, as far as its memory asks: read off mg.stage, or planned without one (planner/search).
 #pragma once
 
 #include "compiler/assemble/ChunkLayout.h"
@@ -19,7 +19,7 @@ struct StageContents {
   plan::Mesh mesh;
   std::vector<plan::Bucket> buckets; // states have no places
   std::vector<GatherTime> gathers;   // by bucket
-  struct Place { // instances first .. first + count - 1 of a block have the argument in the bucket
+  struct Place {                     // instances first .. first + count - 1 of a block have the argument in the bucket
     std::string block;
     int64_t argument = 0, first = 0, count = 0, bucket = 0;
     int64_t offset = 0, stride = 0; // elements of the bucket before the first, and from one to the next
@@ -33,7 +33,7 @@ struct StageContents {
   StageFunctions ofStep; // functions of no block
 };
 StageContents contentsOf(StageOp stage);
-// Those of the step, and of the chunks' blocks.
+// Functions of the step, and of the chunks' blocks.
 StageFunctions functionsOf(const StageContents &stage, const std::vector<ChunkLayout> &chunks);
 
 } // namespace mgc

@@ -43,13 +43,12 @@ public:
   Result<StageMemory> run(const schedule::PeriodicStage &schedule) {
     const bool hasPairs = std::ranges::any_of(
         schedule.steps, [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
-    out_.twice = hasPairs                                  ? StageMemory::Twice::forPairs
+    out_.twice = hasPairs                               ? StageMemory::Twice::forPairs
                  : stage_.training->overlapsParamGather ? StageMemory::Twice::aheadOfUse
-                                                           : StageMemory::Twice::no;
+                                                        : StageMemory::Twice::no;
     out_.sumsBeside = stage_.training->overlapsGradReduce && !hasPairs;
     placeBuckets();
-    if (hasPairs &&
-        llvm::is_contained(stage_.gathers, GatherTime::microbatch))
+    if (hasPairs && llvm::is_contained(stage_.gathers, GatherTime::microbatch))
       return errorf("--no-reshard-after-forward: the schedule pairs a forward with a backward of another microbatch, "
                     "which would read values while they are gathered again\n  possible: another --schedule, or "
                     "--reshard-after-forward");

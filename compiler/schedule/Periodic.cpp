@@ -141,13 +141,13 @@ private:
            extend(to.end, from.end);
   }
   bool extend(KindSlots &to, const KindSlots &from) {
-    return to.kind == from.kind && all(to.apart, from.apart) && all(to.alike, from.alike) && to.shared.has_value() == from.shared.has_value() &&
-           (!to.shared || extend(*to.shared, *from.shared));
+    return to.kind == from.kind && all(to.apart, from.apart) && all(to.alike, from.alike) &&
+           to.shared.has_value() == from.shared.has_value() && (!to.shared || extend(*to.shared, *from.shared));
   }
   bool extend(PeriodicStage &to, const PeriodicStage &from) {
-    return all(to.slots, from.slots) && all(to.areas, from.areas) && all(to.steps, from.steps) && all(to.repeats, from.repeats) &&
-           all(to.rings, from.rings) && extend(to.bytes, from.bytes) && extend(to.hostBytes, from.hostBytes) &&
-           extend(to.leastBytes, from.leastBytes);
+    return all(to.slots, from.slots) && all(to.areas, from.areas) && all(to.steps, from.steps) &&
+           all(to.repeats, from.repeats) && all(to.rings, from.rings) && extend(to.bytes, from.bytes) &&
+           extend(to.hostBytes, from.hostBytes) && extend(to.leastBytes, from.leastBytes);
   }
 
   int64_t groups_;
@@ -183,7 +183,7 @@ namespace {
 // Two solutions for many microbatches, the second for a group more than the first, from which others follow.
 struct PeriodicSample {
   PeriodicSolution before, last;
-  int64_t microbatches = 0, group = 1; // of the last
+  int64_t microbatches = 0, group = 1; // microbatches of the last
   // The buffers of their stages.
   std::vector<StageSchedule> buffersBefore, buffersLast;
   PeriodicSolution extended(const Shape &shape) const {
@@ -305,7 +305,7 @@ std::string textOfSizes(const Problem &problem) {
   return text;
 }
 
-// Of a send the producer's buffer, of a recv the consumer's.
+// A send's buffer is the producer's, a recv's the consumer's.
 int64_t bytesOfMessage(const Problem &problem, int64_t stage, const Step &step) {
   const bool isGradient = makesGradient(step.task.kind);
   const BufferKind kind = step.kind == Step::Kind::send ? (isGradient ? BufferKind::gradientOut : BufferKind::output)
@@ -316,7 +316,8 @@ int64_t bytesOfMessage(const Problem &problem, int64_t stage, const Step &step) 
 // All that a solution without sizes depends on, but for the microbatches.
 std::string textOf(const Problem &problem) {
   const Shape &shape = problem.shape;
-  std::string text = fmt::format("{} {} {} {}", problem.schedule, shape.stages, shape.virtualStages, int(shape.placement));
+  std::string text =
+      fmt::format("{} {} {} {}", problem.schedule, shape.stages, shape.virtualStages, int(shape.placement));
   text += textOfSizes(problem);
   for (const auto &stage : problem.idle)
     for (const auto &chunk : stage) {

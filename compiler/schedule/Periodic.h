@@ -42,15 +42,15 @@ PeriodicStage findRepeats(const StageSchedule &stage);
 Result<PeriodicSolution> generatePeriodic(const Problem &problem);
 
 // Solutions of problems that differ in sizes and in the number of their microbatches, for who asks for many: where sizes are equal or 0
-// is all that lists depend on, but for waits of buffers that use one place after another. Steps and repeats are those of generatePeriodic, with the problem's bytes
-// in messages; rings and leastBytes are of other sizes.
+// is all that lists depend on, but for waits of buffers that use one place after another. Steps and repeats are those of
+// generatePeriodic, with the problem's bytes in messages; rings and leastBytes are of other sizes.
 class SolutionCache {
 public:
   Result<PeriodicSolution> solve(const Problem &problem);
   int64_t size() const { return std::ssize(known_); }
 
 private:
-  struct Known; // of one problem but for its sizes and microbatches
+  struct Known; // solutions of one problem, but for its sizes and microbatches
   std::map<std::string, std::shared_ptr<Known>> known_;
 };
 

@@ -351,9 +351,7 @@ Result<int64_t> bytesOfSlots(const std::vector<KindSlots> &slots, const std::vec
     if ((kind.kind == BufferKind::offloaded) != onHost)
       continue;
     const auto sizeOf = [&](int64_t chunk) { return sizes[size_t(chunk)][size_t(kind.kind)]; };
-    const auto add = [&](const SlotGroup &group) {
-      areas.push_back({bytesOf(group, sizeOf), group.begin, group.end});
-    };
+    const auto add = [&](const SlotGroup &group) { areas.push_back({bytesOf(group, sizeOf), group.begin, group.end}); };
     if (isSharedBetter(kind, sizeOf))
       add(*kind.shared);
     else

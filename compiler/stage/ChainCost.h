@@ -1,4 +1,4 @@
-// What a cut of the chain into chunks goes by. In: the chain, and the work of its blocks in phase local. Out: the costs that
+// The costs that a cut of the chain into chunks goes by. In: the chain, and the work of its blocks in phase local. Out: the costs that
 // schedule::balance takes.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace mgc {
 
 // Work and memory of an instance of a block for one microbatch.
 struct BlockWork {
-  double flops = 0;                       // of all its functions: TaskCosts.h
+  double flops = 0;                       // work of all its functions: TaskCosts.h
   double kept = 0;                        // bytes that a rank keeps for backward
   std::vector<BlockParameter> parameters; // none where they cannot be read, which the caller has refused
 };

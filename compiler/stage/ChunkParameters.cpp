@@ -110,8 +110,8 @@ std::vector<InstanceRange> ChunkParameters::rangesOf(const std::vector<Instance>
     partOf.insert(partOf.end(), count, firstPart + int64_t(i));
   std::vector<InstanceRange> ranges;
   for (auto [i, instance] : llvm::enumerate(chunk))
-    appendRange(ranges, {indexOf(*instance.block), instance.number, 1,
-                         parts.empty() ? -1 : partOf[chunk.size() - 1 - i]});
+    appendRange(ranges,
+                {indexOf(*instance.block), instance.number, 1, parts.empty() ? -1 : partOf[chunk.size() - 1 - i]});
   return ranges;
 }
 

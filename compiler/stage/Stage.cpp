@@ -264,7 +264,7 @@ private:
   int64_t stages_ = 1, virtualStages_ = 1;
   Chunks chunks_; // global
   ChunkParameters parameters_;
-  std::map<int64_t, std::string> names_; // of blocks, by index
+  std::map<int64_t, std::string> names_; // names of blocks, by index
   TotalAxes totals_;
   std::map<std::string, StringAttr> functions_;
 };

@@ -47,7 +47,7 @@ struct LayoutOption {
   // Defaults of the model that do not count where this is given and differs from the model's own; of a switch with --no-.., where it is
   // off.
   std::vector<AnyOptionField> replaces = {};
-  bool orAuto = false;         // a number that may be kAuto, written "auto"
+  bool orAuto = false; // a number that may be kAuto, written "auto"
   // Values that a search of layouts tries; null: it takes what stands where nothing is given.
   std::vector<int64_t> (*searched)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
   std::vector<std::string> (*searchedWords)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;

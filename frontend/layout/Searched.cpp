@@ -29,8 +29,7 @@ int64_t microbatchesOf(const SearchSpace &space, const LayoutOptions &chosen) {
 } // namespace
 
 int64_t SearchSpace::dataRanks(const LayoutOptions &chosen) const {
-  return chosen.dp.value_or(
-      quotient(devices, chosen.tp.value_or(1) * chosen.cp.value_or(1) * chosen.pp.value_or(1)));
+  return chosen.dp.value_or(quotient(devices, chosen.tp.value_or(1) * chosen.cp.value_or(1) * chosen.pp.value_or(1)));
 }
 
 std::vector<int64_t> searchedTensor(const SearchSpace &space, const LayoutOptions &) {
@@ -64,7 +63,9 @@ std::vector<int64_t> searchedExperts(const SearchSpace &space, const LayoutOptio
 
 std::vector<int64_t> searchedExpertTensor(const SearchSpace &space, const LayoutOptions &chosen) {
   const int64_t tp = chosen.tp.value_or(1);
-  return !space.model.hasExperts() ? std::vector<int64_t>{kNotGiven} : tp > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1};
+  return !space.model.hasExperts() ? std::vector<int64_t>{kNotGiven}
+         : tp > 1                  ? std::vector<int64_t>{1, tp}
+                                   : std::vector<int64_t>{1};
 }
 
 std::vector<int64_t> searchedStages(const SearchSpace &space, const LayoutOptions &chosen) {
@@ -87,11 +88,10 @@ std::vector<int64_t> searchedMicrobatch(const SearchSpace &space, const LayoutOp
 // Level 1 sends as many bytes as level 0 at most, and updates and keeps less. Of the others each may be the fastest: those beyond it send
 // more, but level 3 gathers values beside layers, and not at the step's end.
 std::vector<int64_t> searchedLevel(const SearchSpace &space, const LayoutOptions &chosen) {
-  return space.dataRanks(chosen) * chosen.cp.value_or(1) > 1 ? std::vector<int64_t>{1, 2, 3}
-                                                            : std::vector<int64_t>{0};
+  return space.dataRanks(chosen) * chosen.cp.value_or(1) > 1 ? std::vector<int64_t>{1, 2, 3} : std::vector<int64_t>{0};
 }
 
-// Those that plan by time are left to who asks for them: they take seconds.
+// Rows that plan by time are left to who asks for them: they take seconds.
 std::vector<std::string> searchedSchedules(const SearchSpace &space, const LayoutOptions &chosen) {
   const int64_t pp = chosen.pp.value_or(1), vpp = chosen.vpp.value_or(1);
   std::vector<std::string> names;

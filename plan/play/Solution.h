@@ -153,7 +153,7 @@ struct StageSchedule {
   int64_t bytes = 0, hostBytes = 0; // sizes of the areas that hold the buffers
   // Areas of a kind as they are, but for activation and split: of each chunk one, and where chunks can share slots another for all.
   std::vector<BufferArea> areas;
-  std::vector<KindSlots> slots; // what the areas are made of
+  std::vector<KindSlots> slots; // slots that the areas are made of
 };
 
 struct Solution {

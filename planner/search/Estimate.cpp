@@ -40,7 +40,8 @@ public:
       : shape_(shape), layout_(layout), schedules_(schedules), policies_(policies), mesh_(layout.mesh()),
         sharding_{mesh_, layout.zero, layout.shardsOuter, layout.reshardsAfterForward, layout.overlapsParamGather},
         cluster_{machine, mesh_, shape.target()},
-        decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}}, pairs_(shape, cluster_) {}
+        decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}},
+        pairs_(shape, cluster_) {}
 
   Result<Estimate> run() {
     MGC_TRY(cut());
@@ -69,7 +70,7 @@ public:
   }
 
 private:
-  // What a stage has beside its decisions.
+  // The parts of a stage and the end of its step, beside its decisions.
   struct StageParts {
     std::vector<std::vector<int64_t>> ofChunks; // ChunkParameters::partsOf
     std::vector<int64_t> ofBuckets;             // the part of the stage that each is of; -1: of none
@@ -200,7 +201,7 @@ private:
   }
 
   struct CallsOf {
-    bool unitsAlone = false;                // without the calls of blocks
+    bool unitsAlone = false;             // without the calls of blocks
     std::optional<int64_t> firstOf = {}; // the first microbatch's forward of this chunk of the stage
   };
   double secondsOfCalls(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task,
@@ -212,9 +213,9 @@ private:
       if (!call.function || !shape_.hasProgram(*call.function))
         continue;
       const Instance &instance = chunk.instances()[call.instance];
-      const ProgramTime time = takesLeast_ ? leastTimeOf(*instance.block, *call.function) : shape_.timeOf(*call.function);
-      one = {call.function, &instance, time,
-             task != Task::forward && shape_.hasProgram(instance.block->forward)};
+      const ProgramTime time =
+          takesLeast_ ? leastTimeOf(*instance.block, *call.function) : shape_.timeOf(*call.function);
+      one = {call.function, &instance, time, task != Task::forward && shape_.hasProgram(instance.block->forward)};
       seconds += one.time.seconds();
       if (of.firstOf)
         for (const FirstGathers::Unit &unit : stage.firstGathers.of(*of.firstOf, call.instance))
@@ -315,7 +316,8 @@ private:
     return Status::ok();
   }
   static bool hasPair(const schedule::PeriodicStage &stage) {
-    return std::ranges::any_of(stage.steps, [](const schedule::PeriodicStep &one) { return schedule::isPaired(one.step); });
+    return std::ranges::any_of(stage.steps,
+                               [](const schedule::PeriodicStep &one) { return schedule::isPaired(one.step); });
   }
   void addPairs(const schedule::PeriodicSolution &solution, schedule::Costs &seconds) {
     std::vector<const std::vector<ChunkLayout> *> chunks;
@@ -327,8 +329,8 @@ private:
         const auto stage = size_t(pipeline().stageOf(chunk));
         const StageDecisions &decisions = decisions_.stages[stage];
         if (hasUnits(decisions))
-          cost += secondsOfCalls(decisions, parts_[stage].end,
-                                 decisions.chunks[size_t(pipeline().chunkOf(chunk))], task, {true});
+          cost += secondsOfCalls(decisions, parts_[stage].end, decisions.chunks[size_t(pipeline().chunkOf(chunk))],
+                                 task, {true});
       }
   }
   double messageSeconds(const schedule::Costs &seconds) const {
@@ -372,7 +374,7 @@ private:
   Decisions decisions_;
   PairTimes pairs_;
   Chunks chunks_;
-  std::vector<StageParts> parts_; // by stage
+  std::vector<StageParts> parts_;                                    // by stage
   std::array<std::map<std::vector<const void *>, double>, 2> known_; // seconds of chunks without units, by takesLeast_
   double seconds_ = 0;
   bool takesLeast_ = false, isByTime_ = false, hasPairs_ = false;

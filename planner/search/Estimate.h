@@ -8,7 +8,7 @@
 namespace mgc::planner {
 
 struct StageEstimate {
-  int64_t bytes = 0, hostBytes = 0; // of a rank
+  int64_t bytes = 0, hostBytes = 0; // memory of a rank
   double busy = 0;                  // seconds of a step in forwards and backwards
 };
 
@@ -22,7 +22,7 @@ struct Estimate {
   // By stage: with policies that fit a microbatch takes so many seconds more, at the least; empty where these fit.
   std::vector<double> slowdown = {};
   std::vector<StageEstimate> stages;
-  int64_t bytes() const;     // of the rank that takes most
+  int64_t bytes() const;     // memory of the rank that takes most
   int64_t hostBytes() const; // likewise
 };
 

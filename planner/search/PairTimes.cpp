@@ -15,7 +15,7 @@ PairTimes::Functions PairTimes::functionsOf(const ChunkLayout &chunk, Task task)
   return functions;
 }
 
-// What calls bind lies apart: what one leaves behind that the next reads is in no collective that is in progress.
+// Buffers of calls lie apart: nothing that a call leaves behind for the next is in a collective that is in progress.
 double PairTimes::secondsOf(const Functions &first, Task firstTask, const Functions &second, Task secondTask) const {
   plan::Plan plan;
   plan.mesh = cluster_.mesh;

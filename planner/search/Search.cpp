@@ -1,9 +1,9 @@
 // See Search.h.
 #include "planner/search/Search.h"
 
-#include "planner/search/Shapes.h"
 #include "dialects/mg/Target.h"
 #include "plan/cost/InstructionTime.h"
+#include "planner/search/Shapes.h"
 
 #include <algorithm>
 #include <queue>
@@ -15,7 +15,7 @@ namespace {
 using frontend::Layout;
 using frontend::LayoutOptions;
 
-struct Candidate {
+struct PickedLayout {
   Picks picks;
   int64_t shape = 0;
   int64_t pp = 1, vpp = 1, microbatches = 1, shards = 1, level = 0;
@@ -51,7 +51,7 @@ private:
 
   void add(const LayoutOptions &options, const Picks &picks) {
     ++found_.counts.enumerated;
-    Candidate candidate{picks};
+    PickedLayout candidate{picks};
     const int64_t tp = options.tp.value_or(1), cp = options.cp.value_or(1), ep = options.ep.value_or(1),
                   etp = options.etp.value_or(tp), dp = *options.dp, mbs = options.mbs.value_or(1);
     if (tp * cp * dp % (ep * etp) != 0 || request_.space.globalBatchSize % (dp * mbs) != 0)
@@ -64,8 +64,7 @@ private:
     if (const auto row = std::ranges::find(rows, options.schedule.value_or(""), &frontend::ScheduleInfo::name);
         row != rows.end())
       candidate.isV = row->chunksInV, candidate.splits = row->splitBackward;
-    candidate.shape =
-        shapes_.numberOf({tp, cp, ep, etp, mbs, candidate.splits, dp * cp > 1, tp * cp * dp > ep * etp});
+    candidate.shape = shapes_.numberOf({tp, cp, ep, etp, mbs, candidate.splits, dp * cp > 1, tp * cp * dp > ep * etp});
     queue_.push({0, candidates_.size()});
     candidates_.push_back(std::move(candidate));
   }
@@ -84,7 +83,7 @@ private:
     int64_t kept = 0;
   };
 
-  std::vector<StageLeast> stagesOf(const Candidate &candidate) {
+  std::vector<StageLeast> stagesOf(const PickedLayout &candidate) {
     const ShapeFacts &facts = *shapes_.factsOf(candidate.shape);
     const schedule::Shape pipeline{candidate.pp, candidate.vpp, candidate.microbatches,
                                    candidate.isV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
@@ -109,7 +108,7 @@ private:
 
   // A stage begins behind the forwards of a microbatch in the first chunks of those before it, and behind its last backward of its
   // first chunk these have theirs. Halves that make gradients of weights alone may come later.
-  double leastSeconds(const Candidate &candidate, const std::vector<StageLeast> &stages) const {
+  double leastSeconds(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
     double most = 0, before = 0, behind = 0;
     const auto microbatches = double(candidate.microbatches);
     for (const StageLeast &stage : stages) {
@@ -121,7 +120,7 @@ private:
   }
 
   // Every stage has something of one microbatch, at the least.
-  double leastBytes(const Candidate &candidate, const std::vector<StageLeast> &stages) const {
+  double leastBytes(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
     double most = 0;
     for (const StageLeast &stage : stages) {
       double bytes = double(stage.kept);
@@ -187,14 +186,14 @@ private:
   }
 
   // Bytes of so many parameters and their states, at the least.
-  double bytesOf(const Candidate &candidate, double elements) const {
+  double bytesOf(const PickedLayout &candidate, double elements) const {
     const double slice = elements / double(candidate.shards);
     constexpr double kValues = 2, kGradients = 2, kStates = 4; // bytes of an element, at the least
     return (candidate.level > 2 ? slice : elements) * kValues + (candidate.level > 1 ? slice : elements) * kGradients +
            (candidate.level > 0 ? slice : elements) * kStates;
   }
 
-  // --- Candidates
+  // --- PickedLayouts
 
   double worstWanted() const {
     return found_.answers.size() < request_.wanted ? std::numeric_limits<double>::infinity()
@@ -203,7 +202,7 @@ private:
 
   // `known`: it takes no less, as far as was known when it came into the queue.
   void consider(size_t number, double known) {
-    Candidate &candidate = candidates_[number];
+    PickedLayout &candidate = candidates_[number];
     if (const std::string &reason = shapes_.refusalOf(candidate.shape); !reason.empty())
       return refuse(reason);
     std::vector<StageLeast> stages;
@@ -254,7 +253,7 @@ private:
   }
 
   // With the seconds that policies which fit add to each stage, at the least.
-  double leastSeconds(const Candidate &candidate, const Layout &layout, const Estimate &fastest) {
+  double leastSeconds(const PickedLayout &candidate, const Layout &layout, const Estimate &fastest) {
     const plan::Mesh mesh = layout.mesh();
     const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout.target.name)};
     std::vector<StageLeast> stages = stagesOf(candidate);
@@ -265,7 +264,7 @@ private:
   }
 
   // Nothing where all is known of it; else the seconds that it takes at the least with policies that fit.
-  std::optional<double> evaluate(const Candidate &candidate, const LayoutOptions &options, const Layout &layout,
+  std::optional<double> evaluate(const PickedLayout &candidate, const LayoutOptions &options, const Layout &layout,
                                  const ShapeBlocks &shape) {
     Result<Estimate> made = estimate(shape, layout, request_.machine, schedules_, Policies::fastest);
     if (!made.isOk())
@@ -316,7 +315,7 @@ private:
   Shapes shapes_;
   Found found_;
   schedule::SolutionCache schedules_;
-  std::vector<Candidate> candidates_;
+  std::vector<PickedLayout> candidates_;
   std::priority_queue<std::pair<double, size_t>, std::vector<std::pair<double, size_t>>, Later> queue_;
 };
 

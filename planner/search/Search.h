@@ -27,14 +27,15 @@ struct SearchCounts {
   int64_t enumerated = 0, refused = 0; // layouts, and those of them that no layout can be
   int64_t tooLarge = 0, tooSlow = 0;   // left out by a bound of memory, of time
   int64_t estimated = 0;               // estimated with the fastest policies
-  int64_t fitted = 0, unfit = 0;       // estimated with others, for these do not fit, and those of them that no policy fits
-  int64_t shapes = 0, compiled = 0;    // ShapeBlocks, and how often some were compiled
+  int64_t fitted = 0, unfit = 0; // estimated with others, for these do not fit, and those of them that no policy fits
+  int64_t shapes = 0, compiled = 0; // ShapeBlocks, and how often some were compiled
 };
 
 struct Found {
-  std::vector<Answer> answers; // the fastest first; of two as fast the one that takes less memory, then the first of the space
+  std::vector<Answer>
+      answers; // the fastest first; of two as fast the one that takes less memory, then the first of the space
   SearchCounts counts;
-  std::string refusal;            // where there is none at all: why the last was refused
+  std::string refusal; // where there is none at all: why the last was refused
 };
 
 Found search(const SearchRequest &request);

@@ -56,9 +56,7 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
   return Status::ok();
 }
 
-Region &ShapeBlocks::chainRegion() const {
-  return (*ModuleOp(*module_).getOps<ChainOp>().begin()).getBody();
-}
+Region &ShapeBlocks::chainRegion() const { return (*ModuleOp(*module_).getOps<ChainOp>().begin()).getBody(); }
 
 bool ShapeBlocks::hasProgram(const BlockFunction &function) const {
   return function && times_.contains(func::FuncOp(function.function).getOperation());

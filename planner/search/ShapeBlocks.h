@@ -22,10 +22,10 @@ public:
   mlir::Region &chainRegion() const;
   std::vector<Instance> chain() const { return blocks_->instancesOf(chainRegion()); }
   const BlockWorks &works() const { return works_; }
-  const Frames &frames() const { return frames_; }                     // sizes alone
-  bool hasProgram(const BlockFunction &function) const;                // it does something
-  const cost::ProgramTime &timeOf(const BlockFunction &function) const; // of nothing where it does nothing
-  const plan::Program *programOf(const BlockFunction &function) const; // null where it does nothing
+  const Frames &frames() const { return frames_; }                      // sizes alone
+  bool hasProgram(const BlockFunction &function) const;                 // it does something
+  const cost::ProgramTime &timeOf(const BlockFunction &function) const; // no time where it does nothing
+  const plan::Program *programOf(const BlockFunction &function) const;  // null where it does nothing
   plan::Target target() const { return target_; }
 
 private:

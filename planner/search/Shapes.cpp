@@ -10,7 +10,7 @@ namespace mgc::planner {
 
 namespace {
 
-constexpr size_t kMostKept = 48; // of some MB each
+constexpr size_t kMostKept = 48; // shapes of some MB each
 
 BlockLeast leastOf(const ShapeBlocks &shape, const ModelBlock &block) {
   const auto secondsOf = [&](const BlockFunction &function) { return shape.timeOf(function).seconds(); };

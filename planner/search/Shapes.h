@@ -16,7 +16,8 @@ namespace mgc::planner {
 struct ShapeSizes {
   int64_t tp = 1, cp = 1, ep = 1, etp = 1, mbs = 1;
   bool splitsBackward = false;
-  bool hasReplicas = false, expertsHaveReplicas = false; // other ranks have the same parameters: of blocks no matter, of gradients
+  bool hasReplicas = false,
+       expertsHaveReplicas = false; // other ranks have the same parameters: of blocks no matter, of gradients
   auto operator<=>(const ShapeSizes &) const = default;
   // Whether the work of this shape is a bound of that of the other.
   bool bounds(const ShapeSizes &other) const;
@@ -27,8 +28,7 @@ struct ShapeWork {
   double elements = 0; // parameters of a rank that has all layers
 };
 
-// What is kept of a shape once it was compiled: seconds of a microbatch and bytes of a rank, by block, each of the policy that is best in
-// it.
+// Facts of a shape that was compiled: seconds of a microbatch and bytes of a rank, by block, each of the policy that is best in it.
 struct BlockLeast {
   double forward = 0, backward = 0; // seconds: backward or its first half, to the gradient of what enters
   double weight = 0;                // seconds of its second half
@@ -44,8 +44,8 @@ struct BlockLeast {
 };
 struct ShapeFacts {
   std::vector<BlockLeast> blocks;
-  std::vector<size_t> chain; // blocks of all instances
-  ChainCost cost;            // without states
+  std::vector<size_t> chain;                    // blocks of all instances
+  ChainCost cost;                               // without states
   std::map<int64_t, std::vector<int64_t>> cuts; // instances of each chunk, by the number of chunks
 };
 

@@ -1,8 +1,8 @@
 // See StepEnd.h.
 #include "planner/search/StepEnd.h"
 
-#include "plan/cost/InstructionTime.h"
 #include "plan/StepScalars.h"
+#include "plan/cost/InstructionTime.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// What completes gradients, ends a step and stands around calls of units: priced by the buckets of a stage, without its functions
+// The end of a step, and the calls around those of units, priced by the buckets of a stage, without its functions
 // (compiler/step/StepBuilder.h builds these). In: buckets with their states. Out: seconds by task, and the largest frame.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace mgc::planner {
 
-struct UnitSeconds { // of one unit of a bucket
+struct UnitSeconds { // seconds of one unit of a bucket
   double gather = 0, clear = 0, sum = 0, accumulate = 0;
 };
 

@@ -10,9 +10,9 @@ namespace mgc::planner {
 namespace {
 
 struct PendingUnit {
-  size_t call;   // whose values it gathers, or whose gradient it sums up
+  size_t call; // the call that it gathers values for, or sums up the gradient of
   bool isSum;
-  double left;   // seconds that are not hidden
+  double left; // seconds that are not hidden
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 // The calls around those of a chunk's instances that gather values of units, clear their gradients and sum these up (ZeRO-2 and 3), in
-// the order in which compiler/assemble/Stages puts them, and what of them products hide, by the rule of plan/cost/UnitTime.h.
+// the order in which compiler/assemble/Stages puts them, and what of them products hide, by the rule of plan/cost/OverlapPlayer.h.
 #pragma once
 
 #include "planner/search/StepEnd.h"
@@ -9,7 +9,8 @@ namespace mgc::planner {
 class UnitCalls {
 public:
   // isInLine: runs are paired, and values and sums of units stand before and behind the call that they are for.
-  UnitCalls(const StageContents &stage, const StepEnd &prices, bool hides, bool isInLine) : stage_(stage), prices_(prices), hides_(hides), isInLine_(isInLine) {}
+  UnitCalls(const StageContents &stage, const StepEnd &prices, bool hides, bool isInLine)
+      : stage_(stage), prices_(prices), hides_(hides), isInLine_(isInLine) {}
 
   struct Call {
     const BlockFunction *function = nullptr; // it computes something

@@ -1,11 +1,11 @@
 // Layouts estimated from their blocks (planner/search) beside the same layouts compiled and predicted.
 //   search_bench FLAGS..            flags of `mgc compile`, its model first
 //   search_bench N FLAGS..          searches layouts of N devices
+#include "planner/search/Search.h"
 #include "compiler/Phases.h"
 #include "compiler/assemble/TaskTimes.h"
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
-#include "planner/search/Search.h"
 #include "runtime/base/NumberText.h"
 #include "tools/commands/Flags.h"
 #include "tools/commands/LayoutFiles.h"
@@ -20,23 +20,30 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &file, const frontend::Supported &supported,
-                 const planner::MakeModule &make, int64_t devices) {
+Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &file,
+                 const frontend::Supported &supported, const planner::MakeModule &make, int64_t devices) {
   frontend::LayoutOptions given = frontend::either(flags.layout, file.defaults);
   given.memory = given.memory.value_or("75GiB");
   MGC_ASSIGN(machine, cost::findMachine(given.machine.value_or("h100")));
   const frontend::SearchSpace space{file.model, supported, devices, given.gbs.value_or(1), given.seq.value_or(1024)};
-  const planner::SearchRequest request{space, given, machine, int64_t(75) << 30, int64_t(1) << 50, 10, make,
+  const planner::SearchRequest request{space,
+                                       given,
+                                       machine,
+                                       int64_t(75) << 30,
+                                       int64_t(1) << 50,
+                                       10,
+                                       make,
                                        [&](const frontend::LayoutOptions &options) {
                                          return frontend::resolveLayout(file.model, options, {}, supported);
                                        }};
   const double start = now();
   const planner::Found found = planner::search(request);
   const planner::SearchCounts &n = found.counts;
-  std::cout << fmt::format("{:.2f} s: {} enumerated, {} refused, {} too large, {} too slow, {} estimated ({} fitted, {} unfit), {} shapes, {} "
+  std::cout << fmt::format("{:.2f} s: {} enumerated, {} refused, {} too large, {} too slow, {} estimated ({} fitted, "
+                           "{} unfit), {} shapes, {} "
                            "compiled\n",
-                           now() - start, n.enumerated, n.refused, n.tooLarge, n.tooSlow, n.estimated, n.fitted, n.unfit, n.shapes,
-                           n.compiled);
+                           now() - start, n.enumerated, n.refused, n.tooLarge, n.tooSlow, n.estimated, n.fitted,
+                           n.unfit, n.shapes, n.compiled);
   for (const planner::Answer &answer : found.answers)
     std::cout << fmt::format("{:.4f} s {} {}\n", answer.estimate.seconds, bytesText(double(answer.estimate.bytes())),
                              frontend::flagsOf(answer.options));
@@ -56,7 +63,8 @@ Status run(std::vector<std::string> words) {
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_TRY(tools::addMachineFile(flags.layout.machine.value_or(""), supported));
   const planner::MakeModule make =
-      [&](mlir::MLIRContext &context, const frontend::LayoutOptions &options) -> Result<mlir::OwningOpRef<mlir::ModuleOp>> {
+      [&](mlir::MLIRContext &context,
+          const frontend::LayoutOptions &options) -> Result<mlir::OwningOpRef<mlir::ModuleOp>> {
     MGC_ASSIGN(layout, frontend::resolveLayout(file.model, options, file.defaults, supported));
     mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file.model, layout);
     if (layout.target.name != supported.targets.front().name)

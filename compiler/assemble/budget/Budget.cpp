@@ -182,7 +182,7 @@ private:
            bounds_.moments[moment].split[chunk] * frontiers_[chunk][point].split;
   }
 
-  // What chunks from one on add to each moment, at the least.
+  // The bytes that chunks from one on add to each moment, at the least.
   void addLeast() {
     least_.assign(frontiers_.size() + 1, std::vector<int64_t>(bounds_.moments.size(), 0));
     for (size_t chunk = frontiers_.size(); chunk-- > 0;)
@@ -330,7 +330,7 @@ static StageChoice smallestInNoTime(StageLayers stage) {
 namespace {
 
 // A change of layers to a policy that is smaller, in the order in which it pays.
-struct Step {
+struct PolicyStep {
   double seconds = 0, bytes = 0; // more, and fewer, of one layer
   int64_t count = 0;
 };
@@ -350,13 +350,13 @@ public:
       for (const Layers &layers : chunk.layers)
         add(layers, kept, split);
     }
-    std::ranges::sort(steps_, {}, [](const Step &step) { return step.seconds / step.bytes; });
+    std::ranges::sort(steps_, {}, [](const PolicyStep &step) { return step.seconds / step.bytes; });
   }
 
-  double bytes() const { return bytes_; } // of the fastest
+  double bytes() const { return bytes_; } // bytes of the fastest
   double secondsIn(double room) const {
     double bytes = bytes_, seconds = seconds_;
-    for (const Step &step : steps_) {
+    for (const PolicyStep &step : steps_) {
       if (bytes <= room)
         return seconds;
       const double part = std::min(double(step.count), (bytes - room) / step.bytes);
@@ -390,7 +390,7 @@ private:
   }
 
   double bytes_ = 0, seconds_ = 0;
-  std::vector<Step> steps_;
+  std::vector<PolicyStep> steps_;
 };
 
 int64_t leastFrame(const StageLayers &stage) {

@@ -4,8 +4,8 @@
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
 #include "frontend/layout/Options.h"
-#include "planner/search/Space.h"
 #include "planner/Trials.h"
+#include "planner/search/Space.h"
 #include "test/Places.h"
 #include "tools/supported/SupportedByCompiler.h"
 
@@ -20,8 +20,8 @@ public:
         given(frontend::either(std::move(options), file_.defaults)),
         space{file_.model, supported_, devices, *given.gbs, given.seq.value_or(1024)},
         machine(cost::findMachine(*given.machine).take()),
-        make([this](mlir::MLIRContext &context, const frontend::LayoutOptions &asked)
-                 -> Result<mlir::OwningOpRef<mlir::ModuleOp>> {
+        make([this](mlir::MLIRContext &context,
+                    const frontend::LayoutOptions &asked) -> Result<mlir::OwningOpRef<mlir::ModuleOp>> {
           MGC_ASSIGN(layout, resolve(asked));
           mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file_.model, layout);
           if (layout.target.name != supported_.targets.front().name)

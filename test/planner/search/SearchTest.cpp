@@ -71,9 +71,9 @@ TEST_P(SearchTest, FindsWhatTryingAllFinds) {
   const AskedModel model(of.example, options, of.devices);
   int64_t enumerated = 0;
   const std::vector<Tried> all = tryAll(model, of.memory, enumerated);
-  const SearchRequest request{model.space, model.given, model.machine, of.memory, int64_t(1) << 50, kWanted,
-                              model.make,
-                              [&](const LayoutOptions &asked) { return model.resolve(asked); }};
+  const SearchRequest request{
+      model.space,      model.given, model.machine, of.memory,
+      int64_t(1) << 50, kWanted,     model.make,    [&](const LayoutOptions &asked) { return model.resolve(asked); }};
   const Found found = search(request);
   EXPECT_EQ(found.counts.enumerated, enumerated);
   ASSERT_EQ(found.answers.size(), std::min(kWanted, all.size()));
