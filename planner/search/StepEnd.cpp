@@ -33,7 +33,11 @@ public:
       addUnit(b);
     }
     out_.begin += fill(results());
-    // Totals of all ranks, and the norm's, one by one.
+    // Totals of all ranks, the norm's too, are packed, summed up and unpacked; kernels add up the norm's parts, and make clipping's factor.
+    constexpr int64_t kTotals = 3;
+    if (ranksOf(allAxes()) > 1)
+      out_.reduce += 2 * kTotals * copy(kPartBytes);
+    out_.reduce += 2 * rows(kPartBytes);
     out_.reduce += collective(Collective::Kind::allReduce, plan::DType::f32, allAxes(), results() / 4);
     return std::move(out_);
   }
@@ -67,6 +71,18 @@ private:
     plan::Move move;
     move.kind = plan::Move::Kind::fill;
     move.bytes = bytes;
+    return seconds(move);
+  }
+  double copy(int64_t bytes) const {
+    plan::Move move;
+    move.kind = plan::Move::Kind::copy;
+    move.bytes = bytes;
+    return seconds(move);
+  }
+  double slice(int64_t bytes, const plan::Axes &axes) const {
+    plan::Move move;
+    move.kind = plan::Move::Kind::slice;
+    move.chunkBytes = bytes, move.axes = axes;
     return seconds(move);
   }
   double rows(double bytes) const {
@@ -112,8 +128,10 @@ private:
     if (bucket.use != plan::BucketUse::trained)
       return;
     const int64_t bytes = bytesOf(bucket, bucket.completeGradient());
-    constexpr double kSmall = 2; // kernels that add up the parts, and zero what other ranks count
-    out_.reduce += rows(double(bytes)) + kSmall * rows(kPartBytes);
+    out_.reduce += rows(double(bytes));
+    // The parts are added up by another kernel, and where other ranks have the same gradient all but one of them count zero.
+    const int64_t parts = ranksOf(bucket.splitAxes) * ranksOf(bucket.axesOfUpdate());
+    out_.reduce += parts * plan::stageCount(stage_.mesh) < ranksOf(allAxes()) ? rows(kPartBytes) + copy(kPartBytes) : 0;
   }
 
   // Reads and writes what the update has of the bucket; values of which the rank has a slice alone are gathered later.
@@ -129,6 +147,8 @@ private:
     const int64_t valueBytes = part * plan::sizeInBytes(value->type);
     bytes += double(valueBytes) * (bucket.has(StateRole::master) ? 1 : 2);
     out_.update += rows(bytes);
+    if (!bucket.has(StateRole::master) && elementsOf(bucket, *value) > part)
+      out_.update += slice(valueBytes, bucket.axesOfUpdate());
     plan::Axes axes = bucket.outerAxes;
     if (gather == GatherTime::never)
       axes = bucket.axesOfUpdate();
