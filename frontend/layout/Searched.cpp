@@ -29,7 +29,8 @@ int64_t microbatchesOf(const SearchSpace &space, const LayoutOptions &chosen) {
 } // namespace
 
 int64_t SearchSpace::dataRanks(const LayoutOptions &chosen) const {
-  return chosen.dp.value_or(quotient(devices, chosen.tp.value_or(1) * chosen.cp.value_or(1) * chosen.pp.value_or(1)));
+  const int64_t dp = quotient(devices, chosen.tp.value_or(1) * chosen.cp.value_or(1) * chosen.pp.value_or(1));
+  return chosen.dp.value_or(dp) == dp ? dp : 0;
 }
 
 std::vector<int64_t> searchedTensor(const SearchSpace &space, const LayoutOptions &) {
