@@ -47,7 +47,9 @@ Status run(Trial &trial, const MakeModule &make) {
     trial.bytes = std::max(trial.bytes, stage.bytes);
     trial.hostBytes = std::max(trial.hostBytes, stage.hostBytes);
   }
-  trial.seconds = cost::predict(assembled.plan, machine).seconds;
+  const cost::StepCost step = cost::predict(assembled.plan, machine);
+  trial.seconds = step.seconds, trial.tokensPerSecond = step.tokensPerSecond;
+  trial.modelUtilisation = step.modelUtilisation, trial.parts = step.parts;
   return Status::ok();
 }
 

@@ -5,6 +5,7 @@
 #include "frontend/layout/Layout.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "plan/cost/StepTime.h"
 
 namespace mgc::planner {
 
@@ -18,7 +19,9 @@ struct Trial {
   std::optional<int64_t> leastBudget; // where it does not fit into --memory: the least that would do
   int64_t bytes = 0, hostBytes = 0;   // the rank that takes most has so many, of the device and of the host
   int64_t ranks = 0;
-  double seconds = 0; // one step takes so long, predicted
+  double seconds = 0;                               // one step takes so long, predicted
+  double tokensPerSecond = 0, modelUtilisation = 0; // likewise: StepCost
+  cost::StepParts parts;
   bool hasPlan() const { return refusal.empty(); }
 };
 

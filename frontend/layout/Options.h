@@ -51,6 +51,7 @@ struct LayoutOption {
   // Values that a search of layouts tries; null: it takes what stands where nothing is given.
   std::vector<int64_t> (*searched)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
   std::vector<std::string> (*searchedWords)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
+  bool isEstimated = true;     // planner/search knows what it costs: a search may have it
   ResolvedField training = {}; // the field of mg.training
   ResolvedField ofBlocks = {}; // the same of a field that blocks are made with and no pass reads; its name is key()
 

@@ -13,11 +13,7 @@ using namespace mgc::cost;
 
 namespace {
 
-struct NamedPart {
-  const char *key, *text;
-  double StepParts::*seconds;
-};
-constexpr NamedPart kParts[] = {
+constexpr tools::NamedPart kParts[] = {
     {"products", "products", &StepParts::products},
     {"attention", "attention", &StepParts::attention},
     {"row_kernels", "row kernels", &StepParts::rows},
@@ -37,7 +33,7 @@ constexpr double kLeastShare = 0.0005; // share of the step: smaller parts are n
 
 std::string partsText(const StepCost &step) {
   std::string text;
-  for (const NamedPart &part : kParts)
+  for (const tools::NamedPart &part : kParts)
     if (const double seconds = step.parts.*part.seconds; seconds > kLeastShare * step.seconds)
       text +=
           fmt::format("  {:<40} {:>10}  {:>5.1f} %\n", part.text, secondsText(seconds), 100 * seconds / step.seconds);
@@ -77,6 +73,8 @@ std::string targetText(const plan::Plan &plan, const Machine &machine) {
 
 } // namespace
 
+std::span<const tools::NamedPart> mgc::tools::namedParts() { return kParts; }
+
 std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
   const std::string load =
       step.imbalance > 1 ? fmt::format(", the fullest rank with {} times the mean of experts' rows", step.imbalance)
@@ -96,7 +94,7 @@ std::string mgc::tools::stackDifferenceText(const SoftwareStack &stack, const St
   };
   std::string text = fmt::format("by the stack {} ({})\n  {:<40} {:>10}  {:>10}  of our step\n", printable(stack.name),
                                  printable(stack.description), "", "the stack", own.stack);
-  for (const NamedPart &part : kParts) {
+  for (const tools::NamedPart &part : kParts) {
     const double theirs = step.parts.*part.seconds, ours = own.parts.*part.seconds;
     if (std::max(theirs, ours) > kLeastShare * own.seconds)
       text += fmt::format("  {:<40} {:>10}  {:>10}  {:>+7.2f} %\n", part.text, secondsText(theirs), secondsText(ours),
@@ -124,7 +122,7 @@ nlohmann::json mgc::tools::fitJson(const plan::Plan &plan, const Fit &fit) {
 
 nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost &step) {
   nlohmann::json parts = nlohmann::json::object();
-  for (const NamedPart &part : kParts)
+  for (const tools::NamedPart &part : kParts)
     parts[part.key] = step.parts.*part.seconds;
   return {{"machine", machine.name},
           {"stack", step.stack},

@@ -5,8 +5,15 @@
 #include "plan/cost/StepTime.h"
 
 #include <nlohmann/json.hpp>
+#include <span>
 
 namespace mgc::tools {
+
+struct NamedPart {
+  const char *key, *text; // in JSON, and for people
+  double cost::StepParts::*seconds;
+};
+std::span<const NamedPart> namedParts();
 
 std::string predictionText(const plan::Plan &plan, const cost::Machine &machine, const cost::StepCost &step);
 // Negative bytes to spare are missing.
