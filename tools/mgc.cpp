@@ -21,6 +21,7 @@
 #include "planner/Neighbours.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
+#include "tools/auto/ChooseLayout.h"
 #include "tools/commands/Flags.h"
 #include "tools/commands/LayoutFiles.h"
 #include "tools/commands/OptionsPage.h"
@@ -197,6 +198,17 @@ Status closeOptions(CompileFlags &flags) {
       planner::describe(asked, trials));
   MGC_ASSIGN(chosen, planner::fastest(asked, trials).at("--memory " + layout.memory));
   flags.layout = chosen.options;
+  return Status::ok();
+}
+
+// Puts the fastest layout in the place of all options that are not given.
+Status searchOptions(CompileFlags &flags) {
+  if (isProgram(flags))
+    return errorf("--auto: {}: a program has its layout in it; expected a model description", flags.model);
+  MGC_ASSIGN(described, readDescription(flags));
+  const planner::MakeModule make = maker(described, flags);
+  MGC_SET(flags.layout, chooseLayout(flags, {described.file, described.supported, make}));
+  flags.automatic.isOn = false; // plans of smaller batches have the same layout
   return Status::ok();
 }
 
@@ -438,6 +450,11 @@ Status compile(const CompileFlags &asked) {
   if (std::filesystem::equivalent(flags.model, flags.output, ignored) &&
       !std::filesystem::is_directory(flags.output, ignored))
     return errorf("-o {}: is the model itself, expected another file", flags.output);
+  if (flags.automatic.isOn) {
+    MGC_TRY(searchOptions(flags));
+    if (flags.output.empty() && flags.to.empty())
+      return Status::ok();
+  }
   MGC_TRY(closeOptions(flags));
   mlir::MLIRContext context;
   context.loadDialect<MgDialect, mlir::func::FuncDialect>();

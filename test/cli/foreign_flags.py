@@ -46,7 +46,7 @@ WORDS = {
         "context_parallel_degree": "mgc compile --cp", "data_parallel_shard_degree": "mgc compile --dp N --zero 3",
         "data_parallel_replicate_degree": "mgc compile --dp", "compile": "always on", "activation_checkpoint.mode": "mgc compile --recompute-granularity full",
         "checkpoint.interval": "--save-interval", "max_norm": "--clip-grad"},
-    "PyTorch Lightning": {"accumulate_grad_batches": "mgc compile --gbs", "devices": "mgc compile --dp", "max_time": "--exit-duration", "patience": "--early-stop"},
+    "PyTorch Lightning": {"accumulate_grad_batches": "mgc compile --gbs", "max_time": "--exit-duration", "patience": "--early-stop"},
     "Axolotl": {"train_on_inputs": "--sft-learn", "sample_packing": "--reset-attention-mask", "val_set_size": "--valid-data"},
 }
 TOOLS = {"mgc": ("mgc", "compile", "nothing.json", "-o", "nowhere"), "mgrun": ("mgrun", "nowhere", "--mock-data")}

@@ -24,6 +24,38 @@ void addTuning(CLI::App &app, CompileFlags &flags) {
       ->needs(tune);
 }
 
+void addAuto(CLI::App &app, AutoFlags &flags) {
+  constexpr int64_t kMostDevices = 1 << 24, kMostLayouts = 100, kMostSizes = 32;
+  CLI::App &group = *app.add_option_group("Search");
+  CLI::Option *on =
+      group
+          .add_flag(kAutoFlag, flags.isOn,
+                    "Search the fastest layout that fits, as predicted, docs/planner.md; flags that are given are "
+                    "fixed. Without -o it is printed alone")
+          ->disable_flag_override();
+  addList<int64_t>(
+      group, kDevicesFlag, [&flags](std::vector<int64_t> devices) { flags.devices = std::move(devices); },
+      "With --auto: devices, a rank each; several numbers, 64,128,256: the best layout of each (default: --world, or "
+      "--tp, --cp, --pp and --dp multiplied)",
+      wholeNumber(1, kMostDevices), kMostSizes)
+      ->needs(on);
+  group.add_option(kTopFlag, flags.top, "With --auto: so many layouts, the fastest, are compiled, proved and printed")
+      ->transform(wholeNumber(1, kMostLayouts))
+      ->capture_default_str()
+      ->needs(on);
+  group
+      .add_flag(kWhyFlag, flags.why,
+                "With --auto: for each option that was searched the best layout with another value, by a search each")
+      ->disable_flag_override()
+      ->needs(on);
+  group.add_flag("--json", flags.json, "With --auto: machine-readable")->disable_flag_override()->needs(on);
+  group
+      .add_option("--train-samples", flags.trainSamples,
+                  "With --auto: sequences of a whole training, whose days and device-hours are printed")
+      ->transform(wholeNumber(1))
+      ->needs(on);
+}
+
 void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &supported) {
   app.add_option("model", flags.model, "Hugging Face config.json, model.json (or a folder with one), or .mlir")
       ->required()
@@ -31,6 +63,7 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
   app.add_option("-o,--output", flags.output, "Folder of the plan")->check(notEmpty());
   app.add_option(std::string(kConfigFlag), flags.config, kConfigHelp)->check(notEmpty());
   addLayoutFlags(app, flags.layout, supported);
+  addAuto(app, flags.automatic);
   app.add_option("--target-cpu", flags.cpu,
                  "Kernels for this CPU alone: native, x86-64-v3, x86-64-v4, znver4, ... (default: for AVX2 and "
                  "AVX-512, chosen at load)")
@@ -228,7 +261,8 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
     say(stderr, "mgc explain: PLAN is missing: the folder of the plan\n");
     parsed.exitCode = 2;
   }
-  if (compile->parsed() && parsed.flags.compile.output.empty() && parsed.flags.compile.to.empty()) {
+  if (compile->parsed() && parsed.flags.compile.output.empty() && parsed.flags.compile.to.empty() &&
+      !parsed.flags.compile.automatic.isOn) {
     say(stderr, "mgc compile: -o PLAN/ is missing: the folder to write the plan to\n");
     parsed.exitCode = 2;
   }

@@ -8,6 +8,20 @@ namespace mgc::tools {
 
 inline constexpr std::string_view kTranslate = "translate"; // the command that is a program of its own
 
+// Flags of the search, which are mgrun's to answer too.
+inline constexpr const char *kAutoFlag = "--auto", *kDevicesFlag = "--devices", *kTopFlag = "--top",
+                            *kWhyFlag = "--why";
+
+// --auto, and the flags that are read beside it alone.
+struct AutoFlags {
+  bool isOn = false;
+  std::vector<int64_t> devices; // --devices; empty: as many as the layout's flags say
+  int64_t top = 5;              // --top: how many layouts are compiled and printed
+  bool why = false;             // --why: the best layout with another value of each option
+  bool json = false;            // --json
+  int64_t trainSamples = 0;     // --train-samples; 0: how long a training takes is not asked for
+};
+
 struct CompileFlags {
   std::string model;  // config.json, model.json, a folder with one, or .mlir
   std::string output; // PLAN/
@@ -19,12 +33,13 @@ struct CompileFlags {
   std::string cpu;                             // --target-cpu; empty: kernels for every level
   bool force = false;                          // --force: replace a plan.json that is none of ours
   bool fusion = true;                          // --no-fusion
-  bool evaluation = false;                     // --evaluation
-  bool triesNeighbours = true;                 // where the plan does not fit the machine
-  std::vector<int64_t> rampup;                 // --rampup-batch-size: three numbers, or none
-  std::string tuneThreads;                     // --tune-products; empty: no tuning, 0: as many as a rank has here
-  std::string tuneCache;                       // --tune-cache; empty: the default one
-  std::string from, to, dump;                  // --compile-from, --compile-to, --dump-phases
+  AutoFlags automatic;
+  bool evaluation = false;     // --evaluation
+  bool triesNeighbours = true; // where the plan does not fit the machine
+  std::vector<int64_t> rampup; // --rampup-batch-size: three numbers, or none
+  std::string tuneThreads;     // --tune-products; empty: no tuning, 0: as many as a rank has here
+  std::string tuneCache;       // --tune-cache; empty: the default one
+  std::string from, to, dump;  // --compile-from, --compile-to, --dump-phases
 };
 
 struct ExplainFlags {

@@ -2,6 +2,7 @@
 #include "tools/commands/OptionsPage.h"
 
 #include "model/ModelFlags.h"
+#include "tools/commands/Flags.h"
 #include "tools/commands/VocabularyPage.h"
 #include "tools/flags/ForeignAnswers.h"
 #include "tools/flags/Wrapped.h"
@@ -175,6 +176,7 @@ std::string layoutFlagNames() {
     names.push_back(shorthand.flag);
   for (const frontend::OptionWords &words : frontend::optionWords())
     names.push_back(words.flag);
+  names.insert(names.end(), {kAutoFlag, kDevicesFlag, kTopFlag, kWhyFlag});
   return nlohmann::json(names).dump(1) + "\n";
 }
 

@@ -1,0 +1,72 @@
+// The report of a search: what is an error of the search, and what a training takes.
+#include "tools/auto/AutoReport.h"
+
+#include <gtest/gtest.h>
+
+namespace mgc::tools {
+namespace {
+
+constexpr int64_t kMemory = 1000, kHostMemory = 100;
+
+ProvedLayout layoutOf(double seconds, double searchedSeconds, int64_t bytes = kMemory) {
+  ProvedLayout layout{"tp 2", "mgc compile model --tp 2 -o PLAN"};
+  layout.seconds = seconds, layout.searchedSeconds = searchedSeconds;
+  layout.bytes = bytes, layout.searchedBytes = 900;
+  return layout;
+}
+
+TEST(AutoReport, aPlanMayDifferByOnePercent) {
+  EXPECT_EQ(differenceIn(layoutOf(1, 1), kMemory, kHostMemory), "");
+  EXPECT_EQ(differenceIn(layoutOf(1, 1.009), kMemory, kHostMemory), "");
+  EXPECT_EQ(differenceIn(layoutOf(1, 0.991), kMemory, kHostMemory), "");
+  EXPECT_EQ(differenceIn(layoutOf(1, 1.02), kMemory, kHostMemory),
+            "the search says 1.020000 s, the plan 1.000000 s (+2.00 %)");
+  EXPECT_EQ(differenceIn(layoutOf(2, 1.9), kMemory, kHostMemory),
+            "the search says 1.900000 s, the plan 2.000000 s (-5.00 %)");
+}
+
+TEST(AutoReport, aPlanHasNoMoreBytesThanTheBudget) {
+  EXPECT_EQ(differenceIn(layoutOf(1, 1, kMemory + 1), kMemory, kHostMemory),
+            "the search says 900 bytes, the plan 1001, of 1000");
+  ProvedLayout layout = layoutOf(1, 1);
+  layout.hostBytes = kHostMemory + 1;
+  EXPECT_EQ(differenceIn(layout, kMemory, kHostMemory), "the plan has 101 bytes of the host, of 100");
+}
+
+AutoReport reportOf(int64_t trainSamples) {
+  AutoReport report{"model", "h100", "cuda:sm_90", "bf16", kMemory, 8, 64, trainSamples, {}};
+  AutoSize &size = report.sizes.emplace_back();
+  size.devices = 2;
+  size.layouts.push_back(layoutOf(86400, 86400));
+  return report;
+}
+
+TEST(AutoReport, aTrainingTakesWholeSteps) {
+  EXPECT_EQ(reportOf(16).daysOf(86400), 2);
+  EXPECT_EQ(reportOf(17).daysOf(86400), 3);
+  EXPECT_NE(textOf(reportOf(17)).find("  3.00         144.0  tp 2\n"), std::string::npos) << textOf(reportOf(17));
+  EXPECT_EQ(textOf(reportOf(0)).find("device-hours"), std::string::npos);
+  EXPECT_NE(jsonOf(reportOf(17)).find("\"device_hours\": 144.0"), std::string::npos);
+}
+
+TEST(AutoReport, partsThatDifferStandBehindALayout) {
+  AutoReport report = reportOf(0);
+  AutoSize &size = report.sizes.front();
+  size.hasOthers = true;
+  size.others = {{"--tp", "4", "tp 4", 1.1 * 86400, 500, {{"products", 0.2 * 86400}, {"bubble", -0.1 * 86400}}, ""},
+                 {"--pp", "2", "", 0, 0, {}, "too large"}};
+  const std::string text = textOf(report);
+  EXPECT_NE(text.find("  --tp 4  +10.0 %  500 B  tp 4       products +20.0 %, bubble -10.0 %\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  --pp 2     none         too large\n"), std::string::npos) << text;
+}
+
+// A path of a model may be any bytes.
+TEST(AutoReport, aNameThatIsNoTextIsReplaced) {
+  AutoReport report = reportOf(0);
+  report.model = "\xff";
+  EXPECT_NE(jsonOf(report).find("\"model\": \"\xef\xbf\xbd\""), std::string::npos);
+}
+
+} // namespace
+} // namespace mgc::tools

@@ -1,0 +1,68 @@
+// The report of a search of layouts, as text and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mgc::tools {
+
+// A layout that was searched and compiled up to its plan. All but `searched..` are of the plan.
+struct ProvedLayout {
+  std::string layout;  // the options that were chosen, in short: "tp 2, dp 4, mbs 2, zero 1, 1f1b"
+  std::string command; // the line that compiles it
+  double seconds = 0, tokensPerSecond = 0, utilisation = 0;
+  int64_t bytes = 0, hostBytes = 0; // the rank that takes most has so many
+  double searchedSeconds = 0;
+  int64_t searchedBytes = 0;
+  std::string problem; // the search and the plan differ; empty: they do not
+};
+
+// How the plan differs from what the search said of it: by more than 1 % in seconds, or by bytes above `memory` and `hostMemory`; empty:
+// it does not.
+std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory);
+
+struct PartDifference {
+  std::string part; // as mgc explain names it: "collectives of tensor parallelism"
+  double seconds = 0;
+};
+
+// The best layout with another value of an option, compiled up to its plan.
+struct OtherValue {
+  std::string flag, value;
+  std::string layout; // empty: there is none
+  double seconds = 0;
+  int64_t bytes = 0;
+  std::vector<PartDifference> differences; // parts of the step that differ most from those of the best layout
+  std::string refusal;
+};
+
+struct AutoCounts {
+  int64_t enumerated = 0, refused = 0, tooLarge = 0, tooSlow = 0, estimated = 0, unfit = 0, shapes = 0, compiled = 0;
+  double seconds = 0; // the search took so long
+};
+
+// The layouts of one number of devices.
+struct AutoSize {
+  int64_t devices = 1;
+  std::vector<ProvedLayout> layouts; // the fastest first
+  std::string refusal;               // why there is none
+  AutoCounts counts;
+  bool hasOthers = false;
+  std::vector<OtherValue> others;
+};
+
+struct AutoReport {
+  std::string model, machine, target, dtype;
+  int64_t memory = 0; // bytes of a rank, the budget
+  int64_t globalBatchSize = 1, sequenceLength = 1;
+  int64_t trainSamples = 0; // 0: not asked for
+  std::vector<AutoSize> sizes;
+
+  double daysOf(double secondsOfStep) const;
+};
+
+std::string textOf(const AutoReport &report);
+std::string jsonOf(const AutoReport &report);
+
+} // namespace mgc::tools
