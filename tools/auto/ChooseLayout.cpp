@@ -4,11 +4,13 @@
 #include "frontend/layout/Options.h"
 #include "runtime/base/Problems.h"
 #include "tools/auto/OtherValues.h"
+#include "tools/flags/Quoted.h"
 #include "tools/process/Process.h"
 
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <ranges>
 
 namespace mgc::tools {
 
@@ -92,9 +94,14 @@ private:
   }
 
   std::string commandOf(const LayoutOptions &options) const {
-    return fmt::format("mgc compile {} {}{}{} -o {}", flags_.model, frontend::flagsOf(options),
-                       flags_.rules.empty() ? "" : " --rules " + flags_.rules, flags_.fusion ? "" : " --no-fusion",
-                       flags_.output.empty() ? "PLAN" : flags_.output);
+    std::string command = "mgc compile " + quoted(flags_.model);
+    for (const auto word : std::views::split(frontend::flagsOf(options), ' '))
+      command += " " + quoted(std::string(word.begin(), word.end()));
+    if (!flags_.rules.empty())
+      command += " --rules " + quoted(flags_.rules);
+    if (!flags_.fusion)
+      command += " --no-fusion";
+    return command + " -o " + (flags_.output.empty() ? "PLAN" : quoted(flags_.output));
   }
 
   Status verify() const {

@@ -3,6 +3,7 @@
 
 #include "runtime/base/File.h"
 #include "runtime/base/Utf8.h"
+#include "tools/flags/Quoted.h"
 #include "tools/translate/OptionNames.h"
 
 #include <algorithm>
@@ -244,18 +245,6 @@ Result<Words> wordsOfFile(const std::string &path) {
   if (text.find('\0') != text.npos || firstInvalidUtf8(text))
     return errorf("{}: is no text, expected flags of Megatron-LM", path);
   return wordsOf(text).at(path);
-}
-
-std::string quoted(const std::string &word) {
-  const auto isPlain = [](unsigned char c) {
-    return std::isalnum(c) || std::string_view("_./,:=+@%^-").find(char(c)) != std::string_view::npos;
-  };
-  if (!word.empty() && std::ranges::all_of(word, isPlain))
-    return word;
-  std::string text = "'";
-  for (const char c : word)
-    text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
 }
 
 } // namespace mgc::tools

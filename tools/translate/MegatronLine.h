@@ -39,7 +39,4 @@ Result<std::vector<std::string>> wordsOfFile(const std::string &path);
 // Whether the word is left to a shell to replace: $NAME, ${NAME}, $(..)
 bool isOfShell(std::string_view word);
 
-// The word as a shell reads it back.
-std::string quoted(const std::string &word);
-
 } // namespace mgc::tools

@@ -1,4 +1,5 @@
 // Translation.h: a translation as text and as JSON.
+#include "tools/flags/Quoted.h"
 #include "tools/translate/Translation.h"
 
 #include <algorithm>

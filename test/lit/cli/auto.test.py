@@ -2,6 +2,7 @@
 # what the search, the command's plan and -o's plan say. Out: a line for each, and the layout.
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -23,7 +24,7 @@ def said(plan):
 report = json.loads(run("compile", *flags, "--auto", "--json", "-o", str(folder / "chosen")))
 layouts = report["sizes"][0]["layouts"]
 best = layouts[0]
-program, command, *words = best["command"].split()
+program, command, *words = shlex.split(best["command"])
 assert (program, command) == ("mgc", "compile"), best["command"]
 words[words.index("-o") + 1] = str(folder / "again")
 run("compile", *words)
