@@ -28,7 +28,7 @@ public:
   explicit Searcher(const SearchRequest &request)
       : request_(request), space_(request.space, request.given), shapes_(request.make, request.machine) {}
 
-  Found run() {
+  FoundLayouts run() {
     enumerate();
     while (!queue_.empty()) {
       const auto [seconds, number] = queue_.top();
@@ -313,7 +313,7 @@ private:
   const SearchRequest &request_;
   SpaceOfLayouts space_;
   Shapes shapes_;
-  Found found_;
+  FoundLayouts found_;
   schedule::SolutionCache schedules_;
   std::vector<PickedLayout> candidates_;
   std::priority_queue<std::pair<double, size_t>, std::vector<std::pair<double, size_t>>, Later> queue_;
@@ -321,6 +321,6 @@ private:
 
 } // namespace
 
-Found search(const SearchRequest &request) { return Searcher(request).run(); }
+FoundLayouts search(const SearchRequest &request) { return Searcher(request).run(); }
 
 } // namespace mgc::planner

@@ -31,13 +31,13 @@ struct SearchCounts {
   int64_t shapes = 0, compiled = 0; // ShapeBlocks, and how often some were compiled
 };
 
-struct Found {
+struct FoundLayouts {
   std::vector<Answer>
       answers; // the fastest first; of two as fast the one that takes less memory, then the first of the space
   SearchCounts counts;
   std::string refusal; // where there is none at all: why the last was refused
 };
 
-Found search(const SearchRequest &request);
+FoundLayouts search(const SearchRequest &request);
 
 } // namespace mgc::planner

@@ -37,7 +37,7 @@ Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &fi
                                          return frontend::resolveLayout(file.model, options, {}, supported);
                                        }};
   const double start = now();
-  const planner::Found found = planner::search(request);
+  const planner::FoundLayouts found = planner::search(request);
   const planner::SearchCounts &n = found.counts;
   std::cout << fmt::format("{:.2f} s: {} enumerated, {} refused, {} too large, {} too slow, {} estimated ({} fitted, "
                            "{} unfit), {} shapes, {} "

@@ -49,7 +49,7 @@ private:
     AutoSize &size = report_.sizes.emplace_back();
     size.devices = devices;
     const auto start = std::chrono::steady_clock::now();
-    const planner::Found found =
+    const planner::FoundLayouts found =
         search.fastest(space_.given, space_.devices.size() > 1 ? 1 : size_t(flags_.automatic.top));
     size.counts = countsOf(found.counts);
     size.counts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

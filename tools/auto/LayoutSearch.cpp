@@ -14,7 +14,7 @@ frontend::SearchSpace LayoutSearch::layouts() const {
   return {model_.file.model, model_.supported, devices_, *space_.given.gbs, *space_.given.seq};
 }
 
-planner::Found LayoutSearch::fastest(const LayoutOptions &given, size_t wanted) const {
+planner::FoundLayouts LayoutSearch::fastest(const LayoutOptions &given, size_t wanted) const {
   const frontend::SearchSpace layouts = this->layouts();
   return planner::search({layouts, given, space_.machine, space_.memory, space_.hostMemory, wanted, model_.make,
                           [&](const LayoutOptions &options) {
@@ -24,7 +24,7 @@ planner::Found LayoutSearch::fastest(const LayoutOptions &given, size_t wanted) 
 }
 
 // The search refuses sizes that do not divide without a word: the first of them says why.
-std::string LayoutSearch::reasonOf(const planner::Found &found) const {
+std::string LayoutSearch::reasonOf(const planner::FoundLayouts &found) const {
   if (!found.refusal.empty())
     return found.refusal;
   std::optional<LayoutOptions> first;
@@ -36,7 +36,7 @@ std::string LayoutSearch::reasonOf(const planner::Found &found) const {
   return layout.isOk() ? "their sizes do not divide" : layout.status().message();
 }
 
-std::string LayoutSearch::refusalOf(const planner::Found &found) const {
+std::string LayoutSearch::refusalOf(const planner::FoundLayouts &found) const {
   const planner::SearchCounts &counts = found.counts;
   if (counts.enumerated == 0)
     return fmt::format(

@@ -13,15 +13,15 @@ public:
       : space_(space), model_(model), devices_(devices) {}
 
   // The fastest layouts that have the options of `given`.
-  planner::Found fastest(const frontend::LayoutOptions &given, size_t wanted) const;
+  planner::FoundLayouts fastest(const frontend::LayoutOptions &given, size_t wanted) const;
   // Why there is none.
-  std::string refusalOf(const planner::Found &found) const;
+  std::string refusalOf(const planner::FoundLayouts &found) const;
   frontend::SearchSpace layouts() const;
   const frontend::LayoutOptions &given() const { return space_.given; }
   const planner::MakeModule &make() const { return model_.make; }
 
 private:
-  std::string reasonOf(const planner::Found &found) const;
+  std::string reasonOf(const planner::FoundLayouts &found) const;
 
   const SearchedSpace &space_;
   const AutoModel &model_;

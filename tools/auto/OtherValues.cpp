@@ -84,7 +84,7 @@ std::vector<PartDifference> differencesOf(const planner::Trial &best, const plan
 
 OtherValue bestOf(const LayoutSearch &search, const LayoutOptions &given, const planner::Trial &best) {
   OtherValue other;
-  const planner::Found found = search.fastest(given, 1);
+  const planner::FoundLayouts found = search.fastest(given, 1);
   if (found.answers.empty()) {
     const std::string refusal = search.refusalOf(found);
     other.refusal = refusal.substr(0, refusal.find('\n'));

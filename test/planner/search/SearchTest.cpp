@@ -74,7 +74,7 @@ TEST_P(SearchTest, FindsWhatTryingAllFinds) {
   const SearchRequest request{
       model.space,      model.given, model.machine, of.memory,
       int64_t(1) << 50, kWanted,     model.make,    [&](const LayoutOptions &asked) { return model.resolve(asked); }};
-  const Found found = search(request);
+  const FoundLayouts found = search(request);
   EXPECT_EQ(found.counts.enumerated, enumerated);
   ASSERT_EQ(found.answers.size(), std::min(kWanted, all.size()));
   for (size_t i = 0; i < found.answers.size(); ++i)
