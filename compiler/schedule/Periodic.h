@@ -47,7 +47,6 @@ Result<PeriodicSolution> generatePeriodic(const Problem &problem);
 class SolutionCache {
 public:
   Result<PeriodicSolution> solve(const Problem &problem);
-  int64_t size() const { return std::ssize(known_); }
 
 private:
   struct Known; // solutions of one problem, but for its sizes and microbatches

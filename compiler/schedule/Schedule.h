@@ -74,6 +74,7 @@ struct ScheduleRow {
   std::vector<Order> (*orders)(const Problem &problem); // one per stage
   ChunkPlacement placement = ChunkPlacement::loop;
   bool byTime = false; // the orders depend on costs and memory, not on the shape alone
+  bool pairs = false;  // two runs may be a pair, whose collectives overlap the products of both
 };
 const std::vector<ScheduleRow> &schedules();
 // How many microbatches a row takes at most with so many stages (>= 1) of so many chunks (>= 1); 0: none.

@@ -108,7 +108,7 @@ template <std::vector<Order> (*orders)(const Shape &)> std::vector<Order> of(con
 
 const std::vector<ScheduleRow> &schedules() {
   static const std::vector<ScheduleRow> rows = {
-      // name, description, splitBackward, byDefault, min and max virtual stages, orders, placement, byTime
+      // name, description, splitBackward, byDefault, min and max virtual stages, orders, placement, byTime, pairs
       {"gpipe", "all forwards, then all backwards; keeps all microbatches in memory", false, false, 1, kAnyNumber,
        of<gpipe>},
       {"1f1b", "one forward, one backward; keeps at most pp microbatches", false, true, 1, 1,
@@ -124,7 +124,7 @@ const std::vector<ScheduleRow> &schedules() {
       {"dualpipev",
        "two chunks per stage in a V; the forward of one beside the backward of the other, as a pair of runs, "
        "which hides exchanges of experts' rows",
-       false, false, 2, 2, of<dualPipeV>, ChunkPlacement::v},
+       false, false, 2, 2, of<dualPipeV>, ChunkPlacement::v, /*byTime=*/false, /*pairs=*/true},
       {"auto", "planned by the times of tasks under a cap on memory; split backward; two chunks are a V", true, false,
        1, 2, automatic, ChunkPlacement::v, true},
   };

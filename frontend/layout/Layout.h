@@ -56,6 +56,7 @@ struct ScheduleInfo {
   std::function<int64_t(int64_t pp, int64_t vpp)> maxMicrobatches = [](int64_t, int64_t) { return INT64_MAX; };
   bool chunksInV = false; // with several chunks: chunk 1 of the first stage is the last chunk
   bool byTime = false;    // planned under a cap on memory
+  bool pairs = false;     // its runs may be pairs, which hide the collectives of each other
   // For a schedule that a file gives: its name and text in the program, and the numbers it is for; 0: any.
   std::string nameInProgram = {}, text = {};
   int64_t stages = 0, microbatches = 0;

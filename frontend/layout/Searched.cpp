@@ -2,12 +2,13 @@
 #include "frontend/layout/Searched.h"
 
 #include <algorithm>
+#include <map>
 
 namespace mgc::frontend {
 
 namespace {
 
-std::vector<int64_t> divisorsOf(int64_t number) {
+std::vector<int64_t> findDivisors(int64_t number) {
   std::vector<int64_t> small, large;
   for (int64_t low = 1; low <= number / low; ++low)
     if (number % low == 0) {
@@ -17,6 +18,15 @@ std::vector<int64_t> divisorsOf(int64_t number) {
     }
   small.insert(small.end(), large.rbegin(), large.rend());
   return small;
+}
+
+// A space asks for the same numbers again and again.
+std::vector<int64_t> divisorsOf(int64_t number) {
+  static thread_local std::map<int64_t, std::vector<int64_t>> known;
+  const auto [divisors, isNew] = known.try_emplace(number);
+  if (isNew)
+    divisors->second = findDivisors(number);
+  return divisors->second;
 }
 
 int64_t quotient(int64_t number, int64_t divisor) { return number % divisor == 0 ? number / divisor : 0; }
@@ -92,13 +102,13 @@ std::vector<int64_t> searchedLevel(const SearchSpace &space, const LayoutOptions
   return space.dataRanks(chosen) * chosen.cp.value_or(1) > 1 ? std::vector<int64_t>{1, 2, 3} : std::vector<int64_t>{0};
 }
 
-// Rows that plan by time are left to who asks for them: they take seconds.
+// Rows that plan by time are left to who asks for them: they take seconds. Those that pair runs are for exchanges of experts' rows.
 std::vector<std::string> searchedSchedules(const SearchSpace &space, const LayoutOptions &chosen) {
   const int64_t pp = chosen.pp.value_or(1), vpp = chosen.vpp.value_or(1);
   std::vector<std::string> names;
   for (const ScheduleInfo &row : space.supported.schedules)
-    if (row.takes(vpp) && !row.byTime && microbatchesOf(space, chosen) <= row.maxMicrobatches(pp, vpp) &&
-        (pp > 1 || row.byDefault))
+    if (row.takes(vpp) && !row.byTime && (!row.pairs || space.model.hasExperts()) &&
+        microbatchesOf(space, chosen) <= row.maxMicrobatches(pp, vpp) && (pp > 1 || row.byDefault))
       names.push_back(row.name);
   return names;
 }

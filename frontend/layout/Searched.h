@@ -1,5 +1,6 @@
 // The values that a search of layouts tries of an option (LayoutOption::searched). In: the model, the number of devices, and the options
-// that are chosen already, which stand before it in the table. Out: values in ascending order, of which resolveLayout may still refuse some; kNotGiven: the option is not given.
+// that are chosen already, which stand before it in the table. Out: values in ascending order, of which resolveLayout may still refuse
+// some; kNotGiven: the option is not given.
 #pragma once
 
 #include "frontend/layout/Layout.h"

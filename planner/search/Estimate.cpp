@@ -60,8 +60,10 @@ public:
     }
     Estimate out{seconds_, least, {}, {}};
     for (const StageDecisions &stage : decisions_.stages)
-      out.stages.push_back({stage.memory.bytes, stage.memory.hostBytes, 0});
-    if (!layout_.memory.empty() && policies_ == Policies::fastest) {
+      out.stages.push_back({stage.memory.bytes, stage.memory.hostBytes});
+    if (isByTime_) // other policies have other orders
+      out.least = 0;
+    else if (!layout_.memory.empty() && policies_ == Policies::fastest) {
       MGC_ASSIGN(question, policyQuestion());
       if (out.bytes() > question.budget)
         out.slowdown = leastSlowdown(decisions_, question);
@@ -200,6 +202,13 @@ private:
     });
   }
 
+  void addHiding(UnitCalls::Call &call) const {
+    call.hiding = shape_.hidingIn(*call.function);
+    for (const BlockFunction::Argument &argument : call.function->arguments)
+      if (argument.kind == BlockFunction::ArgumentKind::parameter)
+        call.hidingBefore[argument.index] = shape_.hidingBefore(*call.function, argument.index);
+  }
+
   struct CallsOf {
     bool unitsAlone = false;             // without the calls of blocks
     std::optional<int64_t> firstOf = {}; // the first microbatch's forward of this chunk of the stage
@@ -207,6 +216,7 @@ private:
   double secondsOfCalls(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task,
                         const CallsOf &of) const {
     double seconds = 0;
+    const bool isOfUnits = hasUnits(stage);
     std::vector<UnitCalls::Call> calls;
     for (const ChunkLayout::Call &call : chunk.callsOf(task)) {
       UnitCalls::Call &one = calls.emplace_back();
@@ -215,8 +225,11 @@ private:
       const Instance &instance = chunk.instances()[call.instance];
       const ProgramTime time =
           takesLeast_ ? leastTimeOf(*instance.block, *call.function) : shape_.timeOf(*call.function);
-      one = {call.function, &instance, time, task != Task::forward && shape_.hasProgram(instance.block->forward)};
-      seconds += one.time.seconds();
+      one.function = call.function, one.instance = &instance;
+      one.keepsGathered = task != Task::forward && shape_.hasProgram(instance.block->forward);
+      if (isOfUnits)
+        addHiding(one);
+      seconds += time.seconds();
       if (of.firstOf)
         for (const FirstGathers::Unit &unit : stage.firstGathers.of(*of.firstOf, call.instance))
           one.gathersOnce.push_back(unit.bucket);

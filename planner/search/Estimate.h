@@ -9,7 +9,6 @@ namespace mgc::planner {
 
 struct StageEstimate {
   int64_t bytes = 0, hostBytes = 0; // memory of a rank
-  double busy = 0;                  // seconds of a step in forwards and backwards
 };
 
 // The policy that each layer has where the layout has a budget of memory: what budget/Budget.h chooses, or that of which a microbatch

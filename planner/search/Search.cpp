@@ -19,7 +19,7 @@ struct PickedLayout {
   Picks picks;
   int64_t shape = 0;
   int64_t pp = 1, vpp = 1, microbatches = 1, shards = 1, level = 0;
-  bool isV = false, splits = false;
+  bool isV = false, splits = false, pairs = false;
   bool needsPolicies = false; // the fastest do not fit
 };
 
@@ -63,8 +63,10 @@ private:
     const auto &rows = request_.space.supported.schedules;
     if (const auto row = std::ranges::find(rows, options.schedule.value_or(""), &frontend::ScheduleInfo::name);
         row != rows.end())
-      candidate.isV = row->chunksInV, candidate.splits = row->splitBackward;
-    candidate.shape = shapes_.numberOf({tp, cp, ep, etp, mbs, candidate.splits, dp * cp > 1, tp * cp * dp > ep * etp});
+      candidate.isV = row->chunksInV, candidate.splits = row->splitBackward, candidate.pairs = row->pairs;
+    candidate.shape =
+        shapes_.numberOf({tp, cp, ep, etp, mbs, candidate.splits, dp > 1,
+                          dp / std::max<int64_t>(1, options.instances.value_or(1)) > 1, tp * cp * dp > ep * etp});
     queue_.push({0, candidates_.size()});
     candidates_.push_back(std::move(candidate));
   }
@@ -72,12 +74,14 @@ private:
   // --- Bounds
 
   // All devices at work from begin to end.
-  double leastSeconds(const ShapeWork &work) const {
-    return double(request_.space.globalBatchSize) * work.all / double(request_.space.devices);
+  double leastSeconds(const PickedLayout &candidate, const ShapeWork &work) const {
+    return double(request_.space.globalBatchSize) * (candidate.pairs ? work.unexposed : work.all) /
+           double(request_.space.devices);
   }
 
   struct StageLeast {
     double forward = 0, backward = 0, weight = 0; // seconds of a microbatch, of all chunks
+    double exposed = 0;                           // part of these: BlockLeast::exposed
     double passing = 0, returning = 0;            // forward and backward of the first chunk
     std::map<plan::Axes, double> elements;        // BlockLeast::elements
     int64_t kept = 0;
@@ -95,7 +99,7 @@ private:
       for (const auto end = next + count; next != end; ++next) {
         const BlockLeast &block = facts.blocks[*next];
         stage.forward += block.forward, stage.backward += block.backward, stage.weight += block.weight;
-        stage.kept += block.kept;
+        stage.kept += block.kept, stage.exposed += block.exposed;
         for (const auto &[axes, elements] : block.elements)
           stage.elements[axes] += elements;
         if (pipeline.chunkOf(chunk) == 0)
@@ -112,7 +116,8 @@ private:
     double most = 0, before = 0, behind = 0;
     const auto microbatches = double(candidate.microbatches);
     for (const StageLeast &stage : stages) {
-      const double toGradients = microbatches * (stage.forward + stage.backward);
+      const double hidden = candidate.pairs ? stage.exposed : 0; // by the other run of a pair
+      const double toGradients = microbatches * std::max(0.0, stage.forward + stage.backward - hidden);
       most = std::max({most, before + toGradients + behind, before + toGradients + microbatches * stage.weight});
       before += stage.passing, behind += stage.returning;
     }
@@ -140,7 +145,7 @@ private:
     return cost::secondsOf(cluster, body);
   }
 
-  // From level 2 on each microbatch sums up gradients of units, from level 3 on it gathers their values twice, or once: layers hide that
+  // From level 2 on each microbatch sums up gradients of units, from level 3 on it gathers their values, once at the least: layers hide that
   // second for second. What stages wait for it, at the least.
   void addUnits(const Layout &layout, const cost::Cluster &cluster, std::vector<StageLeast> &stages) const {
     if (!layout.hasSlices() || layout.zero < 2 || layout.instances > 1)
@@ -153,9 +158,8 @@ private:
         if (layout.zero > 2)
           gathers += sharedSeconds(cluster, plan::Collective::Kind::allGather, layout.dtype, axes, slice);
       }
-      const double times = layout.reshardsAfterForward ? 2 : 1;
       const double work = stage.forward + stage.backward + stage.weight;
-      stage.backward += std::max(0.0, sums + times * gathers - work);
+      stage.backward += std::max(0.0, sums + gathers - work);
     }
   }
 
@@ -193,7 +197,7 @@ private:
            (candidate.level > 0 ? slice : elements) * kStates;
   }
 
-  // --- PickedLayouts
+  // --- The queue
 
   double worstWanted() const {
     return found_.answers.size() < request_.wanted ? std::numeric_limits<double>::infinity()
@@ -218,7 +222,7 @@ private:
     } else if (const std::optional<ShapeWork> work = shapes_.workOf(candidate.shape)) {
       if (bytesOf(candidate, work->elements / double(candidate.pp)) > double(request_.memory))
         return void(++found_.counts.tooLarge);
-      if (const double seconds = leastSeconds(*work); seconds > known)
+      if (const double seconds = leastSeconds(candidate, *work); seconds > known)
         return queue_.push({seconds, number});
     }
     const LayoutOptions options = space_.optionsOf(candidate.picks);
@@ -257,9 +261,9 @@ private:
     const plan::Mesh mesh = layout.mesh();
     const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout.target.name)};
     std::vector<StageLeast> stages = stagesOf(candidate);
-    addUnits(layout, cluster, stages);
     for (size_t stage = 0; stage < stages.size(); ++stage)
-      stages[stage].backward += fastest.slowdown[stage];
+      (candidate.splits ? stages[stage].weight : stages[stage].backward) += fastest.slowdown[stage];
+    addUnits(layout, cluster, stages);
     return leastSeconds(candidate, stages) + leastStepEnd(layout, cluster, stages);
   }
 
@@ -272,6 +276,11 @@ private:
     ++found_.counts.estimated;
     if (made->least > worstWanted())
       return std::nullopt;
+    if (!fits(*made) && layout.memory.empty()) { // its policies are given
+      ++found_.counts.unfit;
+      found_.refusal = fmt::format("a rank takes {} bytes, and the policy of recomputation is given", made->bytes());
+      return std::nullopt;
+    }
     if (!fits(*made))
       return std::max(made->least, made->slowdown.empty() ? 0 : leastSeconds(candidate, layout, *made));
     answer({options, layout, made.take()});

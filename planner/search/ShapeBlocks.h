@@ -3,7 +3,7 @@
 // that all layouts which have the same axes otherwise, the same microbatch and the same halves of backward ask one ShapeBlocks.
 #pragma once
 
-#include "compiler/assemble/Frame.h"
+#include "compiler/assemble/Programs.h"
 #include "compiler/stage/ChainCost.h"
 #include "plan/cost/ProgramTime.h"
 #include "planner/Trials.h"
@@ -25,11 +25,19 @@ public:
   const Frames &frames() const { return frames_; }                      // sizes alone
   bool hasProgram(const BlockFunction &function) const;                 // it does something
   const cost::ProgramTime &timeOf(const BlockFunction &function) const; // no time where it does nothing
-  const plan::Program *programOf(const BlockFunction &function) const;  // null where it does nothing
+  // Seconds of products of a run of the function, without those that its own collectives are hidden by: all, and those before the
+  // first instruction that reads the forward's argument.
+  double hidingIn(const BlockFunction &function) const;
+  double hidingBefore(const BlockFunction &function, int64_t argument) const;
+  // Seconds of products that have fewer tiles than the device has units, beyond those with all units at work: by so much parts of them
+  // may be faster than the whole.
+  double smallProductsIn(const BlockFunction &function) const;
+  const plan::Program *programOf(const BlockFunction &function) const; // null where it does nothing
   plan::Target target() const { return target_; }
 
 private:
   Status read(const cost::Machine &machine);
+  void addHiding(const cost::Cluster &cluster, const BlockFunction &function, const AssembledProgram &program);
 
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   std::optional<Blocks> blocks_;
@@ -37,6 +45,8 @@ private:
   Frames frames_;
   llvm::DenseMap<mlir::Operation *, cost::ProgramTime> times_; // by function
   llvm::DenseMap<mlir::Operation *, plan::Program> programs_;
+  llvm::DenseMap<mlir::Operation *, double> smallProducts_;
+  std::map<std::pair<mlir::Operation *, int64_t>, double> hiding_; // by argument of the forward
   plan::Target target_ = plan::Target::cpu;
 };
 

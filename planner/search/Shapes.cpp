@@ -5,6 +5,7 @@
 #include "compiler/step/BlockParameters.h"
 
 #include <algorithm>
+#include <set>
 
 namespace mgc::planner {
 
@@ -12,30 +13,52 @@ namespace {
 
 constexpr size_t kMostKept = 48; // shapes of some MB each
 
-BlockLeast leastOf(const ShapeBlocks &shape, const ModelBlock &block) {
+using Names = std::set<std::pair<std::string, std::string>>; // tensor, part
+
+// Parameters of several blocks, which a stage may have once: they are in no bound.
+Names sharedParameters(const ShapeBlocks &shape) {
+  Names seen, shared;
+  for (const auto &[name, work] : shape.works())
+    if (const ModelBlock &block = shape.blocks().at(name); block.base == block.name)
+      for (const BlockParameter &parameter : work.parameters)
+        if (!seen.insert({parameter.tensor, parameter.part}).second)
+          shared.insert({parameter.tensor, parameter.part});
+  return shared;
+}
+
+BlockLeast leastOf(const ShapeBlocks &shape, const ModelBlock &block, const Names &shared) {
   const auto secondsOf = [&](const BlockFunction &function) { return shape.timeOf(function).seconds(); };
   constexpr double kNone = std::numeric_limits<double>::infinity();
-  BlockLeast least{kNone, kNone, kNone, std::numeric_limits<int64_t>::max()};
+  BlockLeast least{kNone, kNone, kNone, 0, 0, std::numeric_limits<int64_t>::max(), {}};
   for (const ModelBlock *variant : shape.blocks().variantsOf(block)) {
+    double exposed = 0, small = 0;
+    for (const BlockFunction *function : variant->functions()) {
+      exposed += cost::total(shape.timeOf(*function).exposed);
+      small += shape.smallProductsIn(*function);
+    }
+    least.exposed = std::max(least.exposed, exposed), least.small = std::max(least.small, small);
     least.forward = std::min(least.forward, secondsOf(variant->forward));
     least.backward = std::min(least.backward, secondsOf(variant->backward) + secondsOf(variant->input));
     least.weight = std::min(least.weight, secondsOf(variant->weight));
     least.kept = std::min(least.kept, ChunkLayout::keptBytes(*variant));
   }
+  if (trainingOf(shape.module()).recomputeLayers > 1) // a unit keeps what enters its first layer alone
+    least.kept = 0;
   for (const BlockParameter &parameter : shape.works().at(block.name).parameters)
-    if (parameter.key.use == plan::BucketUse::trained)
+    if (parameter.key.use == plan::BucketUse::trained && !shared.contains({parameter.tensor, parameter.part}))
       least.elements[parameter.key.data] += double(parameter.elements);
   return least;
 }
 
 ShapeFacts factsOf(const ShapeBlocks &shape) {
   ShapeFacts facts;
+  const Names shared = sharedParameters(shape);
   std::map<const ModelBlock *, size_t> known;
   const std::vector<Instance> chain = shape.chain();
   for (const Instance &instance : chain) {
     const auto [number, isNew] = known.try_emplace(instance.block, facts.blocks.size());
     if (isNew)
-      facts.blocks.push_back(leastOf(shape, *instance.block));
+      facts.blocks.push_back(leastOf(shape, *instance.block, shared));
     facts.chain.push_back(number->second);
   }
   facts.cost = costOf(chain, shape.works(), trainingOf(shape.module()), shardingOf(shape.module()));
@@ -47,10 +70,13 @@ ShapeWork workOf(const ShapeFacts &facts, const ShapeSizes &sizes) {
   ShapeWork work;
   for (const size_t block : facts.chain) {
     const BlockLeast &least = facts.blocks[block];
-    work.all += least.forward + least.backward + least.weight;
+    const double all = least.forward + least.backward + least.weight;
+    work.all += all, work.unexposed += std::max(0.0, all - least.exposed);
+    work.small += least.small;
     work.elements += least.allElements();
   }
-  work.all *= double(sizes.tp * sizes.cp) / double(sizes.mbs);
+  const double devices = double(sizes.tp * sizes.cp) / double(sizes.mbs);
+  work.all *= devices, work.unexposed *= devices, work.small *= devices;
   return work;
 }
 
@@ -59,8 +85,8 @@ ShapeWork workOf(const ShapeFacts &facts, const ShapeSizes &sizes) {
 bool ShapeSizes::bounds(const ShapeSizes &other) const {
   const auto divides = [](int64_t a, int64_t b) { return b % a == 0; };
   // Samples of a rank: mbs / cp.
-  return splitsBackward == other.splitsBackward && divides(tp, other.tp) && divides(cp, other.cp) &&
-         divides(ep, other.ep) && divides(etp, other.etp) && divides(other.mbs * cp, mbs * other.cp);
+  return splitsBackward == other.splitsBackward && divides(tp, other.tp) && divides(cp, other.cp) && ep == other.ep &&
+         etp == other.etp && divides(other.mbs * cp, mbs * other.cp);
 }
 
 int64_t Shapes::numberOf(const ShapeSizes &sizes) {
@@ -108,13 +134,12 @@ std::optional<ShapeWork> Shapes::workOf(int64_t number) const {
     if (!other.work || !other.sizes.bounds(shape.sizes))
       continue;
     ShapeWork work = *other.work;
-    const auto shareOf = [](int64_t whole, int64_t part) { return double(whole) / double(part); };
-    work.elements *= shareOf(other.sizes.tp, shape.sizes.tp) *
-                     std::min(1.0, shareOf(other.sizes.ep * other.sizes.etp * shape.sizes.tp,
-                                           shape.sizes.ep * shape.sizes.etp * other.sizes.tp));
+    work.all -= work.small, work.unexposed -= work.small;
+    work.elements *= double(other.sizes.tp) / double(shape.sizes.tp);
     if (!bound)
       bound = work;
     bound->all = std::max(bound->all, work.all);
+    bound->unexposed = std::max(bound->unexposed, work.unexposed);
     bound->elements = std::max(bound->elements, work.elements);
   }
   return bound;

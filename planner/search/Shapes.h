@@ -2,8 +2,10 @@
 // that are not compiled yet.
 //
 // A shape's work is the time that its devices spend on one sample. It does not grow where a rank has more of a tensor: two products of
-// half the rows, or of half the columns, take as long as the whole at the least, for a product is tiles and each of its parts too; and
-// what ranks send each other comes on top. So the work of a shape is a bound of that of each that cuts the same further.
+// half the rows, or of half the columns, take as long as the whole at the least where that has a tile for each unit of the device, and
+// what ranks send each other comes on top. So the work of a shape is a bound of that of each that cuts the same further. Smaller
+// products may be split along k, and their halves along more parts: they count as if all units were at work. Experts are never cut further: products of fewer
+// rows for more experts take longer.
 #pragma once
 
 #include "planner/search/ShapeBlocks.h"
@@ -16,22 +18,27 @@ namespace mgc::planner {
 struct ShapeSizes {
   int64_t tp = 1, cp = 1, ep = 1, etp = 1, mbs = 1;
   bool splitsBackward = false;
-  bool hasReplicas = false,
-       expertsHaveReplicas = false; // other ranks have the same parameters: of blocks no matter, of gradients
+  // Axes that exist: several data ranks, several in an instance of the optimizer, several that have the same experts. Gradients of
+  // parameters are pending over them.
+  bool hasData = false, hasDataInside = false, expertsHaveReplicas = false;
   auto operator<=>(const ShapeSizes &) const = default;
   // Whether the work of this shape is a bound of that of the other.
   bool bounds(const ShapeSizes &other) const;
 };
 
 struct ShapeWork {
-  double all = 0;      // device seconds of a sample, each layer's policy the fastest
-  double elements = 0; // parameters of a rank that has all layers
+  double all = 0;       // device seconds of a sample, each layer's policy the fastest
+  double unexposed = 0; // likewise, without collectives that nothing hides
+  double small = 0;     // part of both that is no bound: ShapeBlocks::smallProductsIn
+  double elements = 0;  // parameters of a rank that has all layers
 };
 
 // Facts of a shape that was compiled: seconds of a microbatch and bytes of a rank, by block, each of the policy that is best in it.
 struct BlockLeast {
   double forward = 0, backward = 0; // seconds: backward or its first half, to the gradient of what enters
   double weight = 0;                // seconds of its second half
+  double exposed = 0;               // seconds of collectives of all of them that nothing hides, at the most
+  double small = 0;                 // seconds of ShapeBlocks::smallProductsIn, at the most
   int64_t kept = 0;                 // bytes of a microbatch
   // Parameters that are trained, by the data axes along which ranks have the same.
   std::map<plan::Axes, double> elements;

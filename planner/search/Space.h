@@ -20,7 +20,6 @@ public:
   frontend::LayoutOptions optionsOf(const Picks &picks) const;
   // The options that are searched.
   const std::vector<const frontend::LayoutOption *> &rows() const { return rows_; }
-  const frontend::SearchSpace &space() const { return space_; }
 
 private:
   void choose(size_t row, const std::function<void(const frontend::LayoutOptions &, const Picks &)> &visit);

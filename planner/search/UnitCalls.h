@@ -4,6 +4,8 @@
 
 #include "planner/search/StepEnd.h"
 
+#include <set>
+
 namespace mgc::planner {
 
 class UnitCalls {
@@ -15,7 +17,8 @@ public:
   struct Call {
     const BlockFunction *function = nullptr; // it computes something
     const Instance *instance = nullptr;
-    cost::ProgramTime time;
+    double hiding = 0;                           // ShapeBlocks::hidingIn
+    std::map<int64_t, double> hidingBefore = {}; // likewise before an argument of forward is read
     bool keepsGathered = false; // it is no forward, and the instance's forward has gathered what stays until then
     std::vector<int64_t> gathersOnce = {}; // buckets of which a unit is gathered in the first microbatch (FirstGathers)
   };
@@ -24,7 +27,9 @@ public:
   double secondsBeside(const std::vector<Call> &calls, bool isFirst) const;
 
 private:
+  void addBuckets(const Call &call, int64_t argument, std::set<int64_t> &buckets) const;
   std::vector<int64_t> bucketsOf(const Call &call, bool gradients) const;
+  std::vector<std::pair<double, int64_t>> readsOf(const Call &call) const;
 
   const StageContents &stage_;
   const StepEnd &prices_;

@@ -4,6 +4,7 @@
 #include "planner/search/Search.h"
 #include "compiler/Phases.h"
 #include "compiler/assemble/TaskTimes.h"
+#include "dialects/mg/training/MemorySize.h"
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
 #include "runtime/base/NumberText.h"
@@ -23,8 +24,9 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &file,
                  const frontend::Supported &supported, const planner::MakeModule &make, int64_t devices) {
   frontend::LayoutOptions given = frontend::either(flags.layout, file.defaults);
-  given.memory = given.memory.value_or("75GiB");
   MGC_ASSIGN(machine, cost::findMachine(given.machine.value_or("h100")));
+  given.memory = given.memory.value_or(std::to_string(int64_t(machine.memory.bytes)));
+  MGC_ASSIGN(size, parseMemorySize(*given.memory));
   const frontend::SearchSpace space{file.model, supported, devices, given.gbs.value_or(1), given.seq.value_or(1024)};
   const planner::SearchRequest request{space,
                                        given,
@@ -34,7 +36,7 @@ Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &fi
                                        10,
                                        make,
                                        [&](const frontend::LayoutOptions &options) {
-                                         return frontend::resolveLayout(file.model, options, {}, supported);
+                                         return frontend::resolveLayout(file.model, options, file.defaults, supported);
                                        }};
   const double start = now();
   const planner::FoundLayouts found = planner::search(request);

@@ -97,10 +97,11 @@ private:
   }
 
   static std::string countsText(const AutoCounts &counts) {
-    return fmt::format("layouts: {} enumerated, {} refused ({} of them fit with no policy), {} left out by memory, {} "
-                       "by time, {} estimated; {} shapes compiled {} times; {}\n",
-                       counts.enumerated, counts.refused, counts.unfit, counts.tooLarge, counts.tooSlow,
-                       counts.estimated, counts.shapes, counts.compiled, secondsText(counts.seconds));
+    return fmt::format(
+        "layouts: {} enumerated, {} refused, {} left out by memory, {} by time, {} estimated, of which {} "
+        "fit with no policy; {} shapes compiled {} times; {}\n",
+        counts.enumerated, counts.refused, counts.tooLarge, counts.tooSlow, counts.estimated, counts.unfit,
+        counts.shapes, counts.compiled, secondsText(counts.seconds));
   }
 
   std::string sizesText() const {

@@ -54,7 +54,7 @@ private:
     size.counts = countsOf(found.counts);
     size.counts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (found.answers.empty()) {
-      size.refusal = search.refusalOf(found);
+      size.refusal = search.refusalOf(space_.given, found);
       return;
     }
     prove(found.answers, size);

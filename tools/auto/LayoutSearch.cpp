@@ -24,11 +24,11 @@ planner::FoundLayouts LayoutSearch::fastest(const LayoutOptions &given, size_t w
 }
 
 // The search refuses sizes that do not divide without a word: the first of them says why.
-std::string LayoutSearch::reasonOf(const planner::FoundLayouts &found) const {
+std::string LayoutSearch::reasonOf(const LayoutOptions &given, const planner::FoundLayouts &found) const {
   if (!found.refusal.empty())
     return found.refusal;
   std::optional<LayoutOptions> first;
-  planner::SpaceOfLayouts(layouts(), space_.given).forEach([&](const LayoutOptions &options, const planner::Picks &) {
+  planner::SpaceOfLayouts(layouts(), given).forEach([&](const LayoutOptions &options, const planner::Picks &) {
     if (!first)
       first = options;
   });
@@ -36,16 +36,16 @@ std::string LayoutSearch::reasonOf(const planner::FoundLayouts &found) const {
   return layout.isOk() ? "their sizes do not divide" : layout.status().message();
 }
 
-std::string LayoutSearch::refusalOf(const planner::FoundLayouts &found) const {
+std::string LayoutSearch::refusalOf(const LayoutOptions &given, const planner::FoundLayouts &found) const {
   const planner::SearchCounts &counts = found.counts;
   if (counts.enumerated == 0)
     return fmt::format(
         "the devices cannot be shared out: {} is no product of a --tp that the heads divide over, a --cp "
         "that the sequence does, a --pp of at most {} layers and a --dp that --gbs {} divides over\n  "
         "given: {}\n  possible: another number of devices, another --gbs",
-        devices_, model_.file.model.allLayerCount(), *space_.given.gbs, frontend::flagsOf(space_.given));
+        devices_, model_.file.model.allLayerCount(), *space_.given.gbs, frontend::flagsOf(given));
   if (counts.unfit + counts.tooLarge == 0)
-    return fmt::format("each of {} layouts is refused; the last: {}", counts.enumerated, reasonOf(found));
+    return fmt::format("each of {} layouts is refused; the last: {}", counts.enumerated, reasonOf(given, found));
   const std::string none =
       fmt::format("none of {} layouts fits into {} of a rank", counts.enumerated, bytesText(double(space_.memory)));
   return found.refusal.empty()

@@ -15,13 +15,13 @@ public:
   // The fastest layouts that have the options of `given`.
   planner::FoundLayouts fastest(const frontend::LayoutOptions &given, size_t wanted) const;
   // Why there is none.
-  std::string refusalOf(const planner::FoundLayouts &found) const;
+  std::string refusalOf(const frontend::LayoutOptions &given, const planner::FoundLayouts &found) const;
   frontend::SearchSpace layouts() const;
   const frontend::LayoutOptions &given() const { return space_.given; }
   const planner::MakeModule &make() const { return model_.make; }
 
 private:
-  std::string reasonOf(const planner::FoundLayouts &found) const;
+  std::string reasonOf(const frontend::LayoutOptions &given, const planner::FoundLayouts &found) const;
 
   const SearchedSpace &space_;
   const AutoModel &model_;

@@ -43,14 +43,15 @@ private:
       std::vector<T> all(values_.begin(), values_.end());
       std::erase(all, own);
       return all;
+    } else {
+      std::vector<T> near;
+      const auto place = values_.lower_bound(own);
+      if (place != values_.begin())
+        near.push_back(*std::prev(place));
+      if (const auto next = values_.upper_bound(own); next != values_.end())
+        near.push_back(*next);
+      return near;
     }
-    std::vector<T> near;
-    const auto place = values_.lower_bound(own);
-    if (place != values_.begin())
-      near.push_back(*std::prev(place));
-    if (const auto next = values_.upper_bound(own); next != values_.end())
-      near.push_back(*next);
-    return near;
   }
 
   frontend::OptionField<T> field_;
@@ -86,7 +87,7 @@ OtherValue bestOf(const LayoutSearch &search, const LayoutOptions &given, const 
   OtherValue other;
   const planner::FoundLayouts found = search.fastest(given, 1);
   if (found.answers.empty()) {
-    const std::string refusal = search.refusalOf(found);
+    const std::string refusal = search.refusalOf(given, found);
     other.refusal = refusal.substr(0, refusal.find('\n'));
     return other;
   }

@@ -14,7 +14,7 @@ frontend::Supported supportedByCompiler() {
     supported.schedules.push_back({row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages,
                                    row.byDefault,
                                    [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); },
-                                   row.placement == schedule::ChunkPlacement::v, row.byTime});
+                                   row.placement == schedule::ChunkPlacement::v, row.byTime, row.pairs});
   for (const std::string &name : cost::machineNames())
     supported.machines.push_back({name, name});
   for (const std::string &name : targets()) {

@@ -434,6 +434,8 @@ int64_t leastBytes(const StageLayers &stage) {
 }
 
 double leastSeconds(const StageLayers &stage, int64_t capacity) {
+  if (stage.ways.empty())
+    return 0;
   const double room = double(capacity) - double(stage.bytes) - double(leastFrame(stage));
   double least = std::numeric_limits<double>::infinity();
   for (const std::vector<Moment> &way : stage.ways) {

@@ -1,4 +1,4 @@
-// Estimates are what the compiled plan is predicted to take, in seconds and bytes: of a few layouts of each model. Of others and more:
+// Estimates are what the compiled plan is predicted to take, in seconds and bytes: a few layouts of each model. More, and others:
 //   MGC_TEST_LAYOUTS=12 MGC_LAYOUTS_SEED=7 search_test --gtest_filter=*Estimate*
 #include "planner/search/Estimate.h"
 
@@ -14,14 +14,14 @@ using frontend::LayoutOptions;
 
 namespace {
 
-// The bound that a search promises. Of the step's end it prices a kernel for each bucket, where the plan has one for several: launches, which count in
-// models as small as tiny-gpt alone.
+// The bound that a search promises. At the step's end it prices a kernel for each bucket, where the plan has one for several: launches,
+// which count in models as small as tiny-gpt alone.
 constexpr double kSeconds = 0.01;
 
-// Estimates of models with experts whose units are gathered and summed up by the stages of a pipeline are up to 6 % above the plan, and
-// are not compared (docs/planner.md, Limits).
+// Where runs are paired and units are gathered beside exchanges of experts' rows, estimates are about 1 % below the plan (docs/planner.md,
+// Limits).
 bool isCompared(const frontend::Layout &layout) {
-  return !layout.hasExperts || layout.pp == 1 || (layout.zero < 2 && !layout.overlapsParamGather);
+  return !layout.hasExperts || layout.zero < 2 || layout.schedule != "dualpipev";
 }
 
 class EstimateTest : public testing::TestWithParam<std::tuple<std::string, int>> {};
@@ -83,7 +83,7 @@ TEST_P(EstimateTest, IsWhatThePlanTakes) {
   std::mt19937 random(seed() + unsigned(devices));
   int compared = 0;
   const char *count = std::getenv("MGC_TEST_LAYOUTS");
-  const int wanted = count ? std::atoi(count) : 3;
+  const int wanted = count ? std::atoi(count) : 2;
   for (const LayoutOptions &options : someLayouts(model, random))
     if (compared < wanted)
       compare(model, options, compared);
@@ -109,6 +109,25 @@ TEST(Estimate, OfPairs) {
   options.ep = 8, options.zero = 1;
   compare(AskedModel("mixtral-8x7b-v0.1", gpuOptions(64, 512), 32), options, compared);
   EXPECT_EQ(compared, 2);
+}
+
+// Blocks of one shape are those of all its layouts, though each was compiled for other stages, levels and data ranks.
+TEST(Estimate, OfBlocksOfAnotherLayout) {
+  LayoutOptions options = gpuOptions(64, 1024);
+  const AskedModel model("mixtral-8x7b-v0.1", options, 16);
+  options.tp = 2, options.ep = 2, options.etp = 1, options.dp = 2, options.pp = 4;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<MgDialect, mlir::func::FuncDialect>();
+  const auto shape = ShapeBlocks::compile(context, options, model.make, model.machine);
+  ASSERT_TRUE(shape.isOk());
+  options.dp = 8, options.pp = 1, options.zero = 1;
+  const Trial trial = tryEach({options}, model.make).front();
+  const frontend::Layout layout = model.resolve(options).take();
+  schedule::SolutionCache schedules;
+  const Result<Estimate> made = estimate(**shape, layout, model.machine, schedules);
+  ASSERT_TRUE(made.isOk());
+  EXPECT_NEAR(made->seconds / trial.seconds, 1, kSeconds);
+  EXPECT_EQ(made->bytes(), trial.bytes);
 }
 
 // Policies that a budget chooses.

@@ -84,12 +84,28 @@ TEST_P(SearchTest, FindsWhatTryingAllFinds) {
   EXPECT_EQ(found.counts.refused + found.counts.tooLarge + found.counts.tooSlow + found.counts.estimated, enumerated);
 }
 
+// Where the policy of recomputation is given, what does not fit is no answer.
+TEST(Search, OfAPolicyThatIsGiven) {
+  LayoutOptions options = gpuOptions(16, 4096);
+  options.recompute = false, options.cp = 1;
+  const AskedModel model("qwen3-0.6b", options, 8);
+  const int64_t memory = int64_t(12) << 30;
+  const SearchRequest request{
+      model.space,      model.given, model.machine, memory,
+      int64_t(1) << 50, kWanted,     model.make,    [&](const LayoutOptions &asked) { return model.resolve(asked); }};
+  const FoundLayouts found = search(request);
+  EXPECT_GT(found.counts.unfit, 0);
+  EXPECT_FALSE(found.answers.empty());
+  for (const Answer &answer : found.answers)
+    EXPECT_LE(answer.estimate.bytes(), memory);
+}
+
 constexpr int64_t kGiB = int64_t(1) << 30;
 INSTANTIATE_TEST_SUITE_P(
     Models, SearchTest,
     testing::Values(SearchCase{"gpt", "tiny-gpt", 8, 16, 64, 75 * kGiB},
                     SearchCase{"memory", "qwen3-0.6b", 8, 16, 4096, 8 * kGiB, {.cp = 1}},
                     SearchCase{"context", "qwen3-0.6b", 8, 8, 4096, 75 * kGiB, {.tp = 1, .zero = 1}},
-                    SearchCase{"encoder", "t5-large", 8, 16, 512, 75 * kGiB, {.cp = 1, .zero = 1}},
-                    SearchCase{"experts", "qwen1.5-moe-a2.7b", 8, 8, 2048, 60 * kGiB, {.tp = 2, .cp = 1}}),
+                    SearchCase{"encoder", "t5-large", 8, 8, 512, 75 * kGiB, {.tp = 2, .cp = 1, .zero = 1}},
+                    SearchCase{"experts", "qwen1.5-moe-a2.7b", 8, 8, 2048, 60 * kGiB, {.tp = 2, .cp = 1, .mbs = 1}}),
     [](const auto &info) { return info.param.name; });
