@@ -58,25 +58,12 @@ bool sharesTotals(const StageDecisions &stage) {
   return std::ranges::any_of(forward, [&](int64_t total) { return backward.contains(total); });
 }
 
-// Sizes and parts of the chunks of a stage.
-void addChunks(const StageDecisions &stage, schedule::Problem &problem) {
-  problem.sharesTotals.push_back(sharesTotals(stage));
-  auto &sizes = problem.bytes.emplace_back();
-  auto &idle = problem.idle.emplace_back();
-  for (const ChunkLayout &chunk : stage.chunks) {
-    sizes.push_back(chunk.bytes());
-    idle.emplace_back();
-    for (plan::Task task : plan::kBlockTasks)
-      if (task != plan::Task::forward && !chunk.computes(task))
-        idle.back().push_back(task);
-  }
-  auto &opened = problem.opened.emplace_back();
-  for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
-    opened.push_back(stage.firstGathers.has(int64_t(chunk)));
-  std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
+std::vector<int64_t> partsOf(const StageDecisions &stage, int64_t chunks) {
+  std::vector<int64_t> parts(chunks, 0);
   for (ReductionOp reduction : StageOp(stage.op).all<ReductionOp>())
     if (reduction.getChunk() < parts.size())
       ++parts[reduction.getChunk()];
+  return parts;
 }
 
 // The scheduling problem that the chunks of all stages pose.
@@ -90,7 +77,7 @@ Result<schedule::Problem> readProblem(const Decisions &decisions, const ProgramD
   problem.memory = decisions.scheduleMemory.value_or(1);
   MGC_TRY(readOrders(module, problem));
   for (const StageDecisions &stage : stages)
-    addChunks(stage, problem);
+    addChunks(stage, partsOf(stage, problem.shape.virtualStages), problem);
   MGC_ASSIGN(row, schedule::rowOf(problem));
   if (row.splitBackward != training.splitBackward)
     return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule, row.splitBackward);
@@ -167,6 +154,22 @@ Status addPrograms(const Decisions &decisions, const std::set<std::string> &used
 }
 
 } // namespace
+
+void addChunks(const StageDecisions &stage, std::vector<int64_t> parts, schedule::Problem &problem) {
+  problem.sharesTotals.push_back(sharesTotals(stage));
+  auto &sizes = problem.bytes.emplace_back();
+  auto &idle = problem.idle.emplace_back();
+  auto &opened = problem.opened.emplace_back();
+  for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk) {
+    sizes.push_back(stage.chunks[chunk].bytes());
+    opened.push_back(stage.firstGathers.has(int64_t(chunk)));
+    idle.emplace_back();
+    for (plan::Task task : plan::kBlockTasks)
+      if (task != plan::Task::forward && !stage.chunks[chunk].computes(task))
+        idle.back().push_back(task);
+  }
+  problem.parts.push_back(std::move(parts));
+}
 
 Result<Decisions> decide(ModuleOp module, std::optional<int64_t> *leastBudget) {
   auto blocks = Blocks::read(module);

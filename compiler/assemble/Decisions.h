@@ -37,6 +37,9 @@ struct Decisions {
   std::vector<StageDecisions> stages;
 };
 
+// Adds what the schedule has to know of a stage's chunks. parts: of each chunk, Problem::parts.
+void addChunks(const StageDecisions &stage, std::vector<int64_t> parts, schedule::Problem &problem);
+
 // Error: no such schedule, one that does not take the shape or the functions that grad built, sizes that 64 bits do not
 // hold.
 // leastBudget: where the error is that of --memory, the least that would do.

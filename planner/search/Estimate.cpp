@@ -282,20 +282,10 @@ private:
     problem.shape = pipeline();
     problem.memory = decisions_.scheduleMemory.value_or(1);
     for (size_t s = 0; s < parts_.size(); ++s) {
-      const StageDecisions &stage = decisions_.stages[s];
-      auto &bytes = problem.bytes.emplace_back();
-      auto &idle = problem.idle.emplace_back();
-      auto &opened = problem.opened.emplace_back();
-      auto &parts = problem.parts.emplace_back();
-      for (size_t c = 0; c < stage.chunks.size(); ++c) {
-        bytes.push_back(stage.chunks[c].bytes());
-        idle.emplace_back();
-        for (Task task : plan::kBlockTasks)
-          if (task != Task::forward && !stage.chunks[c].computes(task))
-            idle.back().push_back(task);
-        opened.push_back(stage.firstGathers.has(int64_t(c)));
-        parts.push_back(std::ssize(parts_[s].ofChunks[c]));
-      }
+      std::vector<int64_t> parts;
+      for (const std::vector<int64_t> &ofChunk : parts_[s].ofChunks)
+        parts.push_back(std::ssize(ofChunk));
+      addChunks(decisions_.stages[s], std::move(parts), problem);
     }
     return problem;
   }

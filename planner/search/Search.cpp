@@ -145,8 +145,8 @@ private:
     return cost::secondsOf(cluster, body);
   }
 
-  // From level 2 on each microbatch sums up gradients of units, from level 3 on it gathers their values, once at the least: layers hide that
-  // second for second. What stages wait for it, at the least.
+  // From level 2 on each microbatch sums up gradients of units, from level 3 on it gathers their values, once at the least: layers hide
+  // that second for second, and stages wait for the rest.
   void addUnits(const Layout &layout, const cost::Cluster &cluster, std::vector<StageLeast> &stages) const {
     if (!layout.hasSlices() || layout.zero < 2 || layout.instances > 1)
       return;
@@ -210,8 +210,7 @@ private:
     if (const std::string &reason = shapes_.refusalOf(candidate.shape); !reason.empty())
       return refuse(reason);
     std::vector<StageLeast> stages;
-    if (candidate.needsPolicies) {
-    } else if (shapes_.factsOf(candidate.shape)) {
+    if (!candidate.needsPolicies && shapes_.factsOf(candidate.shape)) {
       if (std::ssize(shapes_.factsOf(candidate.shape)->cost.costs.layers) < candidate.pp * candidate.vpp)
         return refuse("there are more chunks than layers");
       stages = stagesOf(candidate);
@@ -219,7 +218,8 @@ private:
         return void(++found_.counts.tooLarge);
       if (const double seconds = leastSeconds(candidate, stages); seconds > known)
         return queue_.push({seconds, number});
-    } else if (const std::optional<ShapeWork> work = shapes_.workOf(candidate.shape)) {
+    } else if (const std::optional<ShapeWork> work = shapes_.workOf(candidate.shape);
+               work && !candidate.needsPolicies) {
       if (bytesOf(candidate, work->elements / double(candidate.pp)) > double(request_.memory))
         return void(++found_.counts.tooLarge);
       if (const double seconds = leastSeconds(candidate, *work); seconds > known)
