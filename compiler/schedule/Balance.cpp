@@ -29,17 +29,18 @@ public:
   std::vector<int64_t> balance() {
     const auto larger = [](double before, double own) { return std::max(before, own); };
     const auto sum = [](double before, double own) { return before + own; };
-    solve([&](int64_t part, int64_t begin, int64_t end) { return cost(part, begin, end); }, larger);
-    const double bound = values[parts][layers];
+    solve(INFINITY, [&](int64_t part, int64_t begin, int64_t end) { return cost(part, begin, end); }, larger);
+    const double bound = values[parts][layers] * (1 + kRounding);
     const auto square = [&](int64_t part, int64_t begin, int64_t end) {
       const double own = cost(part, begin, end);
-      return own > bound * (1 + kRounding) ? INFINITY : own * own;
+      return own * own;
     };
-    const std::vector<std::vector<double>> behind = sumsBehind(square);
-    solve(square, sum);
+    const std::vector<std::vector<double>> behind = sumsBehind(bound, square);
+    solve(bound, square, sum);
     const std::vector<std::vector<double>> before = values;
     const double most = before[parts][layers] * (1 + kRounding);
     solve(
+        bound,
         [&](int64_t part, int64_t begin, int64_t end) {
           const double all = before[part][begin] + square(part, begin, end) + behind[part + 1][end];
           return all <= most ? memory(part, begin, end) : INFINITY;
@@ -60,28 +61,34 @@ private:
     return sums[end] - sums[begin] + (part == 0 ? costs.embed : 0) + (part + 1 == parts ? costs.head : 0);
   }
 
-  // The best value of all ways to each point: combine(value of the parts before, of a part). Of equal ways the one whose last part is
-  // longest. Records choices.
-  template <typename Value, typename Combine> void solve(Value &&value, Combine &&combine) {
+  // The best value of all ways to each point: combine(value of the parts before, of a part), no part of which costs more than `most`.
+  // Of equal ways the one whose last part is longest. Records choices.
+  template <typename Value, typename Combine> void solve(double most, Value &&value, Combine &&combine) {
     values.assign(size_t(parts) + 1, std::vector<double>(size_t(layers) + 1, INFINITY));
     values[0][0] = 0;
     choice.assign(size_t(parts), std::vector<int64_t>(size_t(layers) + 1, 0));
     for (int64_t part = 0; part < parts; ++part)
-      for (int64_t end = 0; end <= layers; ++end)
-        for (int64_t begin = 0; begin <= end - least; ++begin)
+      for (int64_t end = least * (part + 1); end <= lastEnd(part); ++end) {
+        double &best = values[part + 1][end];
+        // A longer part costs more; where costs are all that counts, more than the best is too much.
+        const auto isTooMuch = [&](double own) { return own > most || (most == INFINITY && own > best); };
+        for (int64_t begin = end - least; begin >= least * part && !isTooMuch(cost(part, begin, end)); --begin)
           if (values[part][begin] < INFINITY)
             if (const double found = combine(values[part][begin], value(part, begin, end));
-                found < values[part + 1][end])
-              values[part + 1][end] = found, choice[part][end] = begin;
+                found < INFINITY && found <= best)
+              best = found, choice[part][end] = begin;
+      }
   }
+  // Each part behind it has a layer, if there are as many.
+  int64_t lastEnd(int64_t part) const { return layers - least * (parts - part - 1); }
 
-  // Least sums of the parts from each point on.
-  template <typename Value> std::vector<std::vector<double>> sumsBehind(Value &&value) const {
+  // Least sums of the parts from each point on, no part of which costs more than `most`.
+  template <typename Value> std::vector<std::vector<double>> sumsBehind(double most, Value &&value) const {
     std::vector<std::vector<double>> sums(size_t(parts) + 1, std::vector<double>(size_t(layers) + 1, INFINITY));
     sums[parts][layers] = 0;
     for (int64_t part = parts; part-- > 0;)
-      for (int64_t begin = 0; begin <= layers; ++begin)
-        for (int64_t end = begin + least; end <= layers; ++end)
+      for (int64_t begin = least * part; begin <= layers; ++begin)
+        for (int64_t end = begin + least; end <= lastEnd(part) && cost(part, begin, end) <= most; ++end)
           if (sums[part + 1][end] < INFINITY)
             sums[part][begin] = std::min(sums[part][begin], value(part, begin, end) + sums[part + 1][end]);
     return sums;
