@@ -113,4 +113,14 @@ std::vector<std::string> searchedSchedules(const SearchSpace &space, const Layou
   return names;
 }
 
+std::vector<LayoutOptions> fastestChoices(LayoutOptions options) {
+  if (!options.memory)
+    return {options};
+  options.memory.reset();
+  options.lossTile = options.lossTile.value_or(0);
+  LayoutOptions savingAll = options; // the other recomputes what takes about as long as to save it
+  savingAll.recompute = false;
+  return {savingAll, options};
+}
+
 } // namespace mgc::frontend

@@ -34,7 +34,11 @@ ProgramTime ProgramTime::operator*(double times) const {
 }
 
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes) {
-  const plan::ProgramWorks works = worksOn(cluster, program);
+  return secondsOf(cluster, program, worksOn(cluster, program), rowBytes);
+}
+
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, const plan::ProgramWorks &works,
+                      double rowBytes) {
   RunWalk walk(cluster);
   walk.call(pricesOf(cluster, program, rowBytes), works, works.basesApart(), false);
   walk.finish();

@@ -4,6 +4,7 @@
 // as come then. Row kernels are priced over all places, which is more than the rows that come.
 #pragma once
 
+#include "plan/Joins.h"
 #include "plan/Plan.h"
 #include "plan/cost/Cluster.h"
 
@@ -36,5 +37,8 @@ struct ProgramTime {
 // A run of the program alone, whatever it binds (RunTime.h). Copies between host and device are left out: HostCopyTime.h has them.
 // `rowBytes`: bytes of row kernels over those of the program.
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, double rowBytes = 1);
+// The same with the bytes of its works (RunWalk.h), or of the works of a program that is the same but for sizes.
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program, const plan::ProgramWorks &works,
+                      double rowBytes = 1);
 
 } // namespace mgc::cost

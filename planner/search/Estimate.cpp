@@ -11,6 +11,7 @@
 #include "dialects/mg/training/MemorySize.h"
 #include "plan/play/Player.h"
 #include "planner/search/PairTimes.h"
+#include "planner/search/StageBounds.h"
 #include "planner/search/UnitCalls.h"
 
 #include <algorithm>
@@ -42,6 +43,23 @@ public:
         cluster_{machine, mesh_, shape.target()},
         decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}},
         pairs_(shape, cluster_) {}
+
+  Result<double> leastOfChunks() {
+    MGC_TRY(cut());
+    MGC_TRY(planStages());
+    takesLeast_ = true;
+    const schedule::Costs costs = this->costs();
+    std::vector<StageLeast> stages(parts_.size());
+    for (size_t chunk = 0; chunk < costs.chunks.size(); ++chunk) {
+      const schedule::ChunkCost &cost = costs.chunks[chunk];
+      StageLeast &stage = stages[size_t(pipeline().stageOf(int64_t(chunk)))];
+      const double passes = cost.forward + cost.backward + cost.input;
+      stage.passes += passes, stage.all += passes + cost.weight;
+      if (pipeline().chunkOf(int64_t(chunk)) == 0)
+        stage.first.forward = cost.forward, stage.first.passes = passes;
+    }
+    return costs.begin + planner::leastSeconds(stages, pipeline().microbatches, false) + costs.reduce + costs.update;
+  }
 
   Result<Estimate> run() {
     MGC_TRY(cut());
@@ -77,6 +95,7 @@ private:
     std::vector<std::vector<int64_t>> ofChunks; // ChunkParameters::partsOf
     std::vector<int64_t> ofBuckets;             // the part of the stage that each is of; -1: of none
     StepEnd end;
+    std::optional<UnitPlaces> places; // where the stage has units
     int64_t count() const {
       return std::accumulate(ofChunks.begin(), ofChunks.end(), int64_t(0),
                              [](int64_t sum, const auto &own) { return sum + std::ssize(own); });
@@ -125,6 +144,8 @@ private:
       }
       stage.firstGathers = FirstGathers(stage.contents, stage.chunks);
       own.end = stepEndOf(cluster_, stage.contents, own.ofBuckets, own.count());
+      if (hasUnits(stage))
+        own.places.emplace(stage.contents, decisions_.blocks);
       decisions_.frames[nameOfStep(s)].bytes = own.end.frame;
     }
     return Status::ok();
@@ -184,16 +205,16 @@ private:
   // --- Seconds
 
   // Chunks of as many instances of the same blocks take as long, but for what units add.
-  double secondsOf(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task) {
-    if (hasUnits(stage))
-      return secondsOfCalls(stage, end, chunk, task, {});
+  double secondsOf(const StageDecisions &stage, const StageParts &parts, const ChunkLayout &chunk, Task task) {
+    if (parts.places)
+      return secondsOfCalls(stage, parts, chunk, task, {});
     std::vector<const void *> key = {reinterpret_cast<const void *>(size_t(task))};
     for (const Instance &instance : chunk.instances())
       key.insert(key.end(), {instance.block, instance.recomputed});
     std::map<std::vector<const void *>, double> &known = known_[takesLeast_];
     const auto [entry, isNew] = known.try_emplace(std::move(key));
     if (isNew)
-      entry->second = secondsOfCalls(stage, end, chunk, task, {});
+      entry->second = secondsOfCalls(stage, parts, chunk, task, {});
     return entry->second;
   }
   static bool hasUnits(const StageDecisions &stage) {
@@ -213,10 +234,9 @@ private:
     bool unitsAlone = false;             // without the calls of blocks
     std::optional<int64_t> firstOf = {}; // the first microbatch's forward of this chunk of the stage
   };
-  double secondsOfCalls(const StageDecisions &stage, const StepEnd &end, const ChunkLayout &chunk, Task task,
+  double secondsOfCalls(const StageDecisions &stage, const StageParts &parts, const ChunkLayout &chunk, Task task,
                         const CallsOf &of) const {
     double seconds = 0;
-    const bool isOfUnits = hasUnits(stage);
     std::vector<UnitCalls::Call> calls;
     for (const ChunkLayout::Call &call : chunk.callsOf(task)) {
       UnitCalls::Call &one = calls.emplace_back();
@@ -227,16 +247,20 @@ private:
           takesLeast_ ? leastTimeOf(*instance.block, *call.function) : shape_.timeOf(*call.function);
       one.function = call.function, one.instance = &instance;
       one.keepsGathered = task != Task::forward && shape_.hasProgram(instance.block->forward);
-      if (isOfUnits)
+      if (parts.places)
         addHiding(one);
       seconds += time.seconds();
       if (of.firstOf)
         for (const FirstGathers::Unit &unit : stage.firstGathers.of(*of.firstOf, call.instance))
           one.gathersOnce.push_back(unit.bucket);
     }
+    const double blocks = of.unitsAlone ? 0 : seconds;
+    if (!parts.places && !of.firstOf)
+      return blocks;
+    const UnitPlaces none;
     const bool hides = leavesCoresToProducts(shape_.target());
-    return (of.unitsAlone ? 0 : seconds) +
-           UnitCalls(stage.contents, end, hides, hasPairs_).secondsBeside(calls, of.firstOf.has_value());
+    return blocks + UnitCalls(stage.contents, parts.places ? *parts.places : none, parts.end, hides, hasPairs_)
+                        .secondsBeside(calls, of.firstOf.has_value());
   }
 
   // The least of the block's variants.
@@ -255,17 +279,18 @@ private:
     costs.chunks.resize(size_t(pipeline().chunks()));
     for (size_t s = 0; s < parts_.size(); ++s) {
       const StageDecisions &stage = decisions_.stages[s];
-      const StepEnd &end = parts_[s].end;
+      const StageParts &parts = parts_[s];
+      const StepEnd &end = parts.end;
       size_t part = 0;
       for (size_t c = 0; c < stage.chunks.size(); ++c) {
-        const auto seconds = [&](Task task) { return secondsOf(stage, end, stage.chunks[c], task); };
+        const auto seconds = [&](Task task) { return secondsOf(stage, parts, stage.chunks[c], task); };
         schedule::ChunkCost &cost = costs.chunks[size_t(pipeline().globalChunk(int64_t(s), int64_t(c)))];
         cost = {seconds(Task::forward), seconds(Task::backward), seconds(Task::input), seconds(Task::weight), 0};
         for (size_t own = 0; own < parts_[s].ofChunks[c].size(); ++own)
           cost.gradients += end.gradients[part++];
         if (stage.firstGathers.has(int64_t(c)))
           costs.firsts[{Task::forward, pipeline().globalChunk(int64_t(s), int64_t(c))}] =
-              secondsOfCalls(stage, end, stage.chunks[c], Task::forward, {false, int64_t(c)});
+              secondsOfCalls(stage, parts, stage.chunks[c], Task::forward, {false, int64_t(c)});
       }
       costs.begin = std::max(costs.begin, end.begin);
       costs.reduce = std::max(costs.reduce, end.reduce);
@@ -331,9 +356,9 @@ private:
       for (const auto &[task, chunk] : pair) {
         const auto stage = size_t(pipeline().stageOf(chunk));
         const StageDecisions &decisions = decisions_.stages[stage];
-        if (hasUnits(decisions))
-          cost += secondsOfCalls(decisions, parts_[stage].end, decisions.chunks[size_t(pipeline().chunkOf(chunk))],
-                                 task, {true});
+        if (parts_[stage].places)
+          cost += secondsOfCalls(decisions, parts_[stage], decisions.chunks[size_t(pipeline().chunkOf(chunk))], task,
+                                 {true});
       }
   }
   double messageSeconds(const schedule::Costs &seconds) const {
@@ -384,6 +409,11 @@ private:
 };
 
 } // namespace
+
+Result<double> leastSecondsOf(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine) {
+  schedule::SolutionCache none;
+  return Estimator(shape, layout, machine, none, Policies::fastest).leastOfChunks();
+}
 
 int64_t Estimate::bytes() const {
   return stages.empty() ? 0 : std::ranges::max_element(stages, {}, &StageEstimate::bytes)->bytes;

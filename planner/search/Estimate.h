@@ -29,4 +29,8 @@ struct Estimate {
 Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
                           schedule::SolutionCache &schedules, Policies policies = Policies::fitting);
 
+// The seconds that it takes at the least with any policies: a bound by the times of its chunks, which needs neither schedule nor memory.
+// No bound where runs may be pairs.
+Result<double> leastSecondsOf(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine);
+
 } // namespace mgc::planner

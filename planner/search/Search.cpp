@@ -2,8 +2,8 @@
 #include "planner/search/Search.h"
 
 #include "dialects/mg/Target.h"
-#include "plan/cost/InstructionTime.h"
 #include "planner/search/Shapes.h"
+#include "planner/search/StageBounds.h"
 
 #include <algorithm>
 #include <queue>
@@ -20,181 +20,134 @@ struct PickedLayout {
   int64_t shape = 0;
   int64_t pp = 1, vpp = 1, microbatches = 1, shards = 1, level = 0;
   bool isV = false, splits = false, pairs = false;
-  bool needsPolicies = false; // the fastest do not fit
+  bool isBoundByChunks = false; // leastSecondsOf is known
+  bool needsPolicies = false;   // the fastest do not fit
 };
 
 class Searcher {
 public:
-  explicit Searcher(const SearchRequest &request)
-      : request_(request), space_(request.space, request.given), shapes_(request.make, request.machine) {}
+  // Patterns of shapes that have no law: Shapes.
+  Searcher(const SearchRequest &request, const std::set<std::string> &withoutLaw)
+      : request_(request), space_(request.space, request.given),
+        shapes_({request.make, request.machine, request.resolve,
+                 [this](int64_t shape) { return optionsOf(layouts_[size_t(shape)].front()); }},
+                withoutLaw) {}
 
   FoundLayouts run() {
-    enumerate();
-    while (!queue_.empty()) {
-      const auto [seconds, number] = queue_.top();
-      if (seconds > worstWanted())
+    space_.forEach([&](const LayoutOptions &options, const Picks &picks) { add(options, picks); });
+    for (int64_t family = 0; family < shapes_.families(); ++family)
+      queue_.push({0, size_t(family), NodeKind::family});
+    while (!queue_.empty() && contradicted().empty()) {
+      const Node node = queue_.top();
+      if (node.seconds > worstWanted())
         break;
       queue_.pop();
-      consider(number, seconds);
+      switch (node.kind) {
+      case NodeKind::family:
+        openFamily(int64_t(node.number), node.seconds);
+        break;
+      case NodeKind::shape:
+        openShape(int64_t(node.number), node.seconds);
+        break;
+      case NodeKind::layout:
+        consider(node.number, node.seconds);
+      }
     }
     for (; !queue_.empty(); queue_.pop())
-      found_.counts.tooSlow += !candidates_[queue_.top().second].needsPolicies; // the others were estimated
+      leaveOut(queue_.top());
     found_.counts.shapes = shapes_.count();
     found_.counts.compiled = shapes_.compiled();
     return std::move(found_);
   }
+  const std::string &contradicted() const { return shapes_.contradicted(); }
 
 private:
-  void enumerate() {
-    space_.forEach([&](const LayoutOptions &options, const Picks &picks) { add(options, picks); });
-  }
+  enum class NodeKind { layout, shape, family };
+  // A layout, or all of a shape or a family of shapes: none takes less.
+  struct Node {
+    double seconds = 0;
+    size_t number = 0;
+    NodeKind kind = NodeKind::layout;
+    // The least comes first, of two the first of the space.
+    bool operator<(const Node &other) const {
+      return std::tuple(other.seconds, other.kind, other.number) < std::tuple(seconds, kind, number);
+    }
+  };
 
   void add(const LayoutOptions &options, const Picks &picks) {
     ++found_.counts.enumerated;
     PickedLayout candidate{picks};
-    const int64_t tp = options.tp.value_or(1), cp = options.cp.value_or(1), ep = options.ep.value_or(1),
-                  etp = options.etp.value_or(tp), dp = *options.dp, mbs = options.mbs.value_or(1);
-    if (tp * cp * dp % (ep * etp) != 0 || request_.space.globalBatchSize % (dp * mbs) != 0)
-      return void(++found_.counts.refused);
-    candidate.pp = options.pp.value_or(1), candidate.vpp = options.vpp.value_or(1);
-    candidate.microbatches = request_.space.globalBatchSize / (dp * mbs);
-    candidate.shards = dp * cp;
-    candidate.level = options.zero.value_or(0);
     const auto &rows = request_.space.supported.schedules;
     if (const auto row = std::ranges::find(rows, options.schedule.value_or(""), &frontend::ScheduleInfo::name);
         row != rows.end())
       candidate.isV = row->chunksInV, candidate.splits = row->splitBackward, candidate.pairs = row->pairs;
-    candidate.shape =
-        shapes_.numberOf({tp, cp, ep, etp, mbs, candidate.splits, dp > 1,
-                          dp / std::max<int64_t>(1, options.instances.value_or(1)) > 1, tp * cp * dp > ep * etp});
-    queue_.push({0, candidates_.size()});
+    const ShapeSizes sizes = sizesOf(options, candidate.splits);
+    const int64_t dp = *options.dp;
+    if (sizes.tp * sizes.cp * dp % (sizes.ep * sizes.etp) != 0 ||
+        request_.space.globalBatchSize % (dp * sizes.mbs) != 0)
+      return void(++found_.counts.refused);
+    candidate.pp = options.pp.value_or(1), candidate.vpp = options.vpp.value_or(1);
+    candidate.microbatches = request_.space.globalBatchSize / (dp * sizes.mbs);
+    candidate.shards = dp * sizes.cp;
+    candidate.level = options.zero.value_or(0);
+    candidate.shape = shapes_.numberOf(sizes);
+    layouts_.resize(size_t(shapes_.count()));
+    layouts_[size_t(candidate.shape)].push_back(candidates_.size());
     candidates_.push_back(std::move(candidate));
   }
 
+  LayoutOptions optionsOf(size_t candidate) const { return space_.optionsOf(candidates_[candidate].picks); }
+
   // --- Bounds
 
-  // All devices at work from begin to end.
-  double leastSeconds(const PickedLayout &candidate, const ShapeWork &work) const {
-    return double(request_.space.globalBatchSize) * (candidate.pairs ? work.unexposed : work.all) /
-           double(request_.space.devices);
+  // Facts of a shape that is not compiled may be too much by kLawError.
+  double certain(int64_t shape, double least) const {
+    return shapes_.isCompiled(shape) ? least : least * (1 - kLawError);
   }
 
-  struct StageLeast {
-    double forward = 0, backward = 0, weight = 0; // seconds of a microbatch, of all chunks
-    double exposed = 0;                           // part of these: BlockLeast::exposed
-    double passing = 0, returning = 0;            // forward and backward of the first chunk
-    std::map<plan::Axes, double> elements;        // BlockLeast::elements
-    int64_t kept = 0;
-  };
+  bool hasPairs(int64_t shape) const {
+    const std::vector<size_t> &layouts = layouts_[size_t(shape)];
+    return std::ranges::any_of(layouts, [&](size_t layout) { return candidates_[layout].pairs; });
+  }
 
-  std::vector<StageLeast> stagesOf(const PickedLayout &candidate) {
-    const ShapeFacts &facts = *shapes_.factsOf(candidate.shape);
+  // All devices at work from begin to end, with microbatches of `mbs` samples.
+  double leastSeconds(int64_t shape, const ShapeFacts &facts, int64_t mbs, bool pairs) const {
+    double seconds = 0;
+    for (const size_t block : facts.chain)
+      seconds += pairs ? facts.blocks[block].unexposed : facts.blocks[block].all;
+    const ShapeSizes &sizes = shapes_.sizesOf(shape);
+    return double(request_.space.globalBatchSize) * seconds * double(sizes.tp * sizes.cp) /
+           double(mbs * request_.space.devices);
+  }
+
+  std::vector<StageLeast> stagesOf(const PickedLayout &candidate, const ShapeFacts &facts) {
     const schedule::Shape pipeline{candidate.pp, candidate.vpp, candidate.microbatches,
                                    candidate.isV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
-    std::vector<StageLeast> stages(size_t(candidate.pp));
-    auto next = facts.chain.begin();
-    int64_t chunk = 0;
-    for (const int64_t count : shapes_.cutOf(candidate.shape, pipeline.chunks())) {
-      StageLeast &stage = stages[size_t(pipeline.stageOf(chunk))];
-      for (const auto end = next + count; next != end; ++next) {
-        const BlockLeast &block = facts.blocks[*next];
-        stage.forward += block.forward, stage.backward += block.backward, stage.weight += block.weight;
-        stage.kept += block.kept, stage.exposed += block.exposed;
-        for (const auto &[axes, elements] : block.elements)
-          stage.elements[axes] += elements;
-        if (pipeline.chunkOf(chunk) == 0)
-          stage.passing += block.forward, stage.returning += block.backward;
-      }
-      ++chunk;
+    return planner::stagesOf(facts, shapes_.cutOf(candidate.shape, pipeline.chunks()), pipeline);
+  }
+
+  bool isTooLarge(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
+    return certain(candidate.shape, leastBytes(stages, candidate.level, candidate.shards)) > double(request_.memory);
+  }
+
+  // With what a step has besides.
+  double leastSeconds(const PickedLayout &candidate, const Layout &layout, std::vector<StageLeast> stages) const {
+    const plan::Mesh mesh = layout.mesh();
+    const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout.target.name)};
+    addUnits(layout, cluster, stages);
+    return certain(candidate.shape, planner::leastSeconds(stages, candidate.microbatches, candidate.pairs) +
+                                        leastStepEnd(layout, cluster, stages));
+  }
+
+  double leastSeconds(const PickedLayout &candidate, const Layout &layout, std::vector<StageLeast> stages,
+                      const std::vector<double> &slowdown) const {
+    for (size_t s = 0; s < slowdown.size(); ++s) {
+      StageLeast &stage = stages[s];
+      stage.all += slowdown[s], stage.unexposed += slowdown[s];
+      if (!candidate.splits)
+        stage.passes += slowdown[s];
     }
-    return stages;
-  }
-
-  // A stage begins behind the forwards of a microbatch in the first chunks of those before it, and behind its last backward of its
-  // first chunk these have theirs. Halves that make gradients of weights alone may come later.
-  double leastSeconds(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
-    double most = 0, before = 0, behind = 0;
-    const auto microbatches = double(candidate.microbatches);
-    for (const StageLeast &stage : stages) {
-      const double hidden = candidate.pairs ? stage.exposed : 0; // by the other run of a pair
-      const double toGradients = microbatches * std::max(0.0, stage.forward + stage.backward - hidden);
-      most = std::max({most, before + toGradients + behind, before + toGradients + microbatches * stage.weight});
-      before += stage.passing, behind += stage.returning;
-    }
-    return most;
-  }
-
-  // Every stage has something of one microbatch, at the least.
-  double leastBytes(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
-    double most = 0;
-    for (const StageLeast &stage : stages) {
-      double bytes = double(stage.kept);
-      for (const auto &[axes, elements] : stage.elements)
-        bytes += bytesOf(candidate, elements);
-      most = std::max(most, bytes);
-    }
-    return most;
-  }
-
-  static double sharedSeconds(const cost::Cluster &cluster, plan::Collective::Kind kind, plan::DType type,
-                              const plan::Axes &axes, double slice) {
-    if (plan::groupSize(cluster.mesh, axes) < 2)
-      return 0;
-    plan::Collective body;
-    body.kind = kind, body.type = type, body.axes = axes, body.chunk = int64_t(slice);
-    return cost::secondsOf(cluster, body);
-  }
-
-  // From level 2 on each microbatch sums up gradients of units, from level 3 on it gathers their values, once at the least: layers hide
-  // that second for second, and stages wait for the rest.
-  void addUnits(const Layout &layout, const cost::Cluster &cluster, std::vector<StageLeast> &stages) const {
-    if (!layout.hasSlices() || layout.zero < 2 || layout.instances > 1)
-      return;
-    for (StageLeast &stage : stages) {
-      double sums = 0, gathers = 0;
-      for (const auto &[axes, elements] : stage.elements) {
-        const double slice = elements / double(plan::groupSize(cluster.mesh, axes));
-        sums += sharedSeconds(cluster, plan::Collective::Kind::reduceScatter, layout.gradientType, axes, slice);
-        if (layout.zero > 2)
-          gathers += sharedSeconds(cluster, plan::Collective::Kind::allGather, layout.dtype, axes, slice);
-      }
-      const double work = stage.forward + stage.backward + stage.weight;
-      stage.backward += std::max(0.0, sums + gathers - work);
-    }
-  }
-
-  // Begin clears gradients, and the update reads and writes what is kept of each element; below level 3 it gathers the values behind
-  // that, if they are not gathered ahead. Of the stage that has most.
-  double leastStepEnd(const Layout &layout, const cost::Cluster &cluster, const std::vector<StageLeast> &stages) const {
-    const auto rowSeconds = [&](double bytes) {
-      plan::RowKernel kernel;
-      kernel.bytes = bytes;
-      return cost::secondsOf(cluster, kernel);
-    };
-    const double values = double(plan::sizeInBytes(layout.dtype)),
-                 gradients = double(plan::sizeInBytes(layout.gradientType));
-    double most = 0;
-    for (const StageLeast &stage : stages) {
-      double cleared = 0, updated = 0, gathering = 0;
-      for (const auto &[axes, elements] : stage.elements) {
-        const double ranks = double(plan::groupSize(cluster.mesh, axes));
-        const double slice = layout.hasSlices() ? elements / ranks : elements;
-        cleared += (layout.zero > 1 ? slice : elements) * gradients;
-        updated += slice * (gradients + values + 2 * 4); // and one state of f32, at the least
-        if (layout.hasSlices() && layout.instances == 1 && layout.zero < 3 && !layout.overlapsParamGather)
-          gathering += sharedSeconds(cluster, plan::Collective::Kind::allGather, layout.dtype, axes, slice);
-      }
-      most = std::max(most, rowSeconds(cleared) + rowSeconds(updated) + gathering);
-    }
-    return most;
-  }
-
-  // Bytes of so many parameters and their states, at the least.
-  double bytesOf(const PickedLayout &candidate, double elements) const {
-    const double slice = elements / double(candidate.shards);
-    constexpr double kValues = 2, kGradients = 2, kStates = 4; // bytes of an element, at the least
-    return (candidate.level > 2 ? slice : elements) * kValues + (candidate.level > 1 ? slice : elements) * kGradients +
-           (candidate.level > 0 ? slice : elements) * kStates;
+    return leastSeconds(candidate, layout, std::move(stages));
   }
 
   // --- The queue
@@ -204,67 +157,96 @@ private:
                                                    : found_.answers.back().estimate.seconds;
   }
 
-  // `known`: it takes no less, as far as was known when it came into the queue.
+  void leaveOut(const Node &node) {
+    switch (node.kind) {
+    case NodeKind::family:
+      for (const int64_t shape : shapes_.family(int64_t(node.number)))
+        found_.counts.tooSlow += std::ssize(layouts_[size_t(shape)]);
+      break;
+    case NodeKind::shape:
+      found_.counts.tooSlow += std::ssize(layouts_[node.number]);
+      break;
+    case NodeKind::layout:
+      found_.counts.tooSlow += !candidates_[node.number].needsPolicies; // the others were estimated
+    }
+  }
+
+  // `known`: its layouts take no less, as far as was known when it came into the queue; here and below.
+  void openFamily(int64_t family, double known) {
+    const std::vector<int64_t> &shapes = shapes_.family(family);
+    if (known == 0)
+      if (const auto large = shapes_.factsOfFamily(family)) {
+        const bool pairs = std::ranges::any_of(shapes, [&](int64_t shape) { return hasPairs(shape); });
+        const double seconds = leastSeconds(shapes.front(), large->first, large->second, pairs) * (1 - kLawError);
+        return queue_.push({seconds, size_t(family), NodeKind::family});
+      }
+    for (const int64_t shape : shapes)
+      queue_.push({known, size_t(shape), NodeKind::shape});
+  }
+
+  void openShape(int64_t shape, double known) {
+    const Result<const ShapeFacts *> facts = shapes_.facts(shape);
+    if (!facts.isOk()) {
+      for (size_t i = 0; i < layouts_[size_t(shape)].size(); ++i)
+        refuse(facts.status().message());
+      return;
+    }
+    const double least = certain(shape, leastSeconds(shape, **facts, shapes_.sizesOf(shape).mbs, hasPairs(shape)));
+    if (least > known)
+      return queue_.push({least, size_t(shape), NodeKind::shape});
+    using Cut = std::tuple<int64_t, int64_t, bool>; // stages and chunks
+    std::map<Cut, std::vector<StageLeast>> cuts;
+    for (const size_t number : layouts_[size_t(shape)]) {
+      const PickedLayout &candidate = candidates_[number];
+      if (std::ssize((*facts)->cost.costs.layers) < candidate.pp * candidate.vpp) {
+        refuse("there are more chunks than layers");
+        continue;
+      }
+      const auto [stages, isNew] = cuts.try_emplace({candidate.pp, candidate.vpp, candidate.isV});
+      if (isNew)
+        stages->second = stagesOf(candidate, **facts);
+      if (isTooLarge(candidate, stages->second)) {
+        ++found_.counts.tooLarge;
+        continue;
+      }
+      const double seconds = planner::leastSeconds(stages->second, candidate.microbatches, candidate.pairs);
+      queue_.push({std::max(known, certain(shape, seconds)), number, NodeKind::layout});
+    }
+  }
+
   void consider(size_t number, double known) {
     PickedLayout &candidate = candidates_[number];
-    if (const std::string &reason = shapes_.refusalOf(candidate.shape); !reason.empty())
-      return refuse(reason);
-    std::vector<StageLeast> stages;
-    if (!candidate.needsPolicies && shapes_.factsOf(candidate.shape)) {
-      if (std::ssize(shapes_.factsOf(candidate.shape)->cost.costs.layers) < candidate.pp * candidate.vpp)
-        return refuse("there are more chunks than layers");
-      stages = stagesOf(candidate);
-      if (leastBytes(candidate, stages) > double(request_.memory))
-        return void(++found_.counts.tooLarge);
-      if (const double seconds = leastSeconds(candidate, stages); seconds > known)
-        return queue_.push({seconds, number});
-    } else if (const std::optional<ShapeWork> work = shapes_.workOf(candidate.shape);
-               work && !candidate.needsPolicies) {
-      if (bytesOf(candidate, work->elements / double(candidate.pp)) > double(request_.memory))
-        return void(++found_.counts.tooLarge);
-      if (const double seconds = leastSeconds(candidate, *work); seconds > known)
-        return queue_.push({seconds, number});
-    }
-    const LayoutOptions options = space_.optionsOf(candidate.picks);
+    const LayoutOptions options = optionsOf(number);
     Result<Layout> layout = request_.resolve(options);
     if (!layout.isOk())
       return refuse(layout.status().message());
-    if (!stages.empty()) {
-      const plan::Mesh mesh = layout->mesh();
-      const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout->target.name)};
-      addUnits(*layout, cluster, stages);
-      const double seconds = leastSeconds(candidate, stages) + leastStepEnd(*layout, cluster, stages);
-      if (seconds > worstWanted())
-        return void(++found_.counts.tooSlow);
-      if (seconds > known)
-        return queue_.push({seconds, number});
+    if (!candidate.needsPolicies) {
+      const Result<const ShapeFacts *> facts = shapes_.facts(candidate.shape);
+      if (!facts.isOk())
+        return refuse(facts.status().message());
+      const std::vector<StageLeast> stages = stagesOf(candidate, **facts);
+      if (isTooLarge(candidate, stages))
+        return void(++found_.counts.tooLarge);
+      if (const double seconds = leastSeconds(candidate, *layout, stages); seconds > known)
+        return queue_.push({seconds, number, NodeKind::layout});
     }
-    const bool isNew = !shapes_.isKnown(candidate.shape);
-    const Result<const ShapeBlocks *> shape = shapes_.get(candidate.shape, options);
-    if (!shape.isOk()) {
-      shapes_.refuse(candidate.shape, shape.status().message());
+    const bool isNew = !shapes_.isCompiled(candidate.shape);
+    const Result<const ShapeBlocks *> shape = shapes_.blocks(candidate.shape, options);
+    if (!shape.isOk())
       return refuse(shape.status().message());
-    }
     if (isNew)
-      return queue_.push({known, number});
+      return queue_.push({known, number, NodeKind::layout});
     if (candidate.needsPolicies)
       return fit(options, *layout, **shape);
+    if (layout->hasSlices() && layout->zero > 1 && !candidate.pairs && !std::exchange(candidate.isBoundByChunks, true))
+      if (const Result<double> least = leastSecondsOf(**shape, *layout, request_.machine);
+          least.isOk() && *least > known)
+        return queue_.push({*least, number, NodeKind::layout});
     const std::optional<double> least = evaluate(candidate, options, *layout, **shape);
     if (!least)
       return;
     candidate.needsPolicies = true;
-    queue_.push({std::max(known, *least), number});
-  }
-
-  // With the seconds that policies which fit add to each stage, at the least.
-  double leastSeconds(const PickedLayout &candidate, const Layout &layout, const Estimate &fastest) {
-    const plan::Mesh mesh = layout.mesh();
-    const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout.target.name)};
-    std::vector<StageLeast> stages = stagesOf(candidate);
-    for (size_t stage = 0; stage < stages.size(); ++stage)
-      (candidate.splits ? stages[stage].weight : stages[stage].backward) += fastest.slowdown[stage];
-    addUnits(layout, cluster, stages);
-    return leastSeconds(candidate, stages) + leastStepEnd(layout, cluster, stages);
+    queue_.push({std::max(known, *least), number, NodeKind::layout});
   }
 
   // Nothing where all is known of it; else the seconds that it takes at the least with policies that fit.
@@ -281,8 +263,12 @@ private:
       found_.refusal = fmt::format("a rank takes {} bytes, and the policy of recomputation is given", made->bytes());
       return std::nullopt;
     }
-    if (!fits(*made))
-      return std::max(made->least, made->slowdown.empty() ? 0 : leastSeconds(candidate, layout, *made));
+    if (!fits(*made)) {
+      if (made->slowdown.empty())
+        return made->least;
+      const std::vector<StageLeast> stages = stagesOf(candidate, **shapes_.facts(candidate.shape));
+      return std::max(made->least, leastSeconds(candidate, layout, stages, made->slowdown));
+    }
     answer({options, layout, made.take()});
     return std::nullopt;
   }
@@ -315,21 +301,27 @@ private:
     found_.refusal = reason;
   }
 
-  struct Later { // the least first, of two the first of the space
-    bool operator()(const std::pair<double, size_t> &a, const std::pair<double, size_t> &b) const { return a > b; }
-  };
-
   const SearchRequest &request_;
   SpaceOfLayouts space_;
   Shapes shapes_;
   FoundLayouts found_;
   schedule::SolutionCache schedules_;
   std::vector<PickedLayout> candidates_;
-  std::priority_queue<std::pair<double, size_t>, std::vector<std::pair<double, size_t>>, Later> queue_;
+  std::vector<std::vector<size_t>> layouts_; // by shape
+  std::priority_queue<Node> queue_;
 };
 
 } // namespace
 
-FoundLayouts search(const SearchRequest &request) { return Searcher(request).run(); }
+FoundLayouts search(const SearchRequest &request) {
+  std::set<std::string> withoutLaw;
+  for (;;) {
+    Searcher searcher(request, withoutLaw);
+    FoundLayouts found = searcher.run();
+    if (searcher.contradicted().empty())
+      return found;
+    withoutLaw.insert(searcher.contradicted());
+  }
+}
 
 } // namespace mgc::planner

@@ -21,41 +21,6 @@ Result<Blocks> blocksOf(ModuleOp module) {
   return std::move(*blocks);
 }
 
-bool fillsDevice(const cost::Machine &machine, const plan::ProductSizes &sizes) {
-  return std::ranges::all_of(machine.products.tiles, [&](const cost::ProductTile &tile) {
-    const auto tilesOf = [](int64_t size, int64_t edge) { return (size + edge - 1) / edge; };
-    return sizes.count * tilesOf(sizes.m, std::max(tile.m, tile.n)) * tilesOf(sizes.n, std::max(tile.m, tile.n)) >=
-           machine.products.units;
-  });
-}
-
-// Seconds if all units were at work from begin to end: parts of the product take as long at the least.
-double atFullDevice(const cost::Machine &machine, const plan::Work &work) {
-  const auto &[m, n, k, count] = work.product;
-  const double peak = work.type == plan::DType::bf16 ? machine.flops.bf16 : machine.flops.f32;
-  double least = std::numeric_limits<double>::infinity();
-  for (const cost::ProductTile &tile : machine.products.tiles)
-    for (const auto &[rows, columns] : {std::pair(tile.m, tile.n), std::pair(tile.n, tile.m)}) {
-      const auto whole = [](int64_t size, int64_t edge) { return double((size + edge - 1) / edge * edge); };
-      const double depth = double(k) + machine.products.startDepth;
-      least = std::min(least, 2 * double(count) * whole(m, rows) * whole(n, columns) * depth / (peak * tile.fraction));
-    }
-  return machine.launch + least;
-}
-
-double smallProductsOf(const cost::Cluster &cluster, const plan::Program &program) {
-  double excess = 0;
-  plan::forEachRun(program.instructions.size(), program.repeats, [&](int64_t number, int64_t) {
-    const plan::InstructionBody &body = program.instructions[size_t(number)].body;
-    if (kindOf(body) != plan::WorkKind::product)
-      return;
-    const plan::Work work = workOf(cluster.mesh, body);
-    if (!fillsDevice(cluster.machine, work.product))
-      excess += std::max(0.0, cost::secondsOf(cluster, body, work) - atFullDevice(cluster.machine, work));
-  });
-  return excess;
-}
-
 } // namespace
 
 Result<std::unique_ptr<ShapeBlocks>> ShapeBlocks::compile(MLIRContext &context, const frontend::LayoutOptions &options,
@@ -85,7 +50,6 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
         MGC_ASSIGN(program, assembleProgram(function->function, frame, function, 0, graphs));
         mlir::Operation *op = func::FuncOp(function->function);
         times_[op] = cost::secondsOf(cluster, program.program);
-        smallProducts_[op] = smallProductsOf(cluster, program.program);
         addHiding(cluster, *function, program);
         programs_[op] = std::move(program.program);
       }
@@ -94,7 +58,7 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
   return Status::ok();
 }
 
-static double hidingOf(const cost::ProgramTime &time) {
+double hidingOf(const cost::ProgramTime &time) {
   return std::max(0.0, time.products + time.attention - cost::total(time.hidden));
 }
 
@@ -123,12 +87,6 @@ void ShapeBlocks::addHiding(const cost::Cluster &cluster, const BlockFunction &f
     }
     hiding_[{func::FuncOp(function.function).getOperation(), function.arguments[source.index].index}] = hiding->second;
   }
-}
-
-double ShapeBlocks::smallProductsIn(const BlockFunction &function) const {
-  const auto found =
-      function ? smallProducts_.find(func::FuncOp(function.function).getOperation()) : smallProducts_.end();
-  return found == smallProducts_.end() ? 0 : found->second;
 }
 
 double ShapeBlocks::hidingIn(const BlockFunction &function) const { return hidingOf(timeOf(function)); }

@@ -10,6 +10,9 @@
 
 namespace mgc::planner {
 
+// Seconds of products of the program's run, without those that its own collectives are hidden by.
+double hidingOf(const cost::ProgramTime &time);
+
 class ShapeBlocks {
 public:
   // The machine must outlive it. Error: the options make no layout, or a phase refuses its blocks.
@@ -25,13 +28,9 @@ public:
   const Frames &frames() const { return frames_; }                      // sizes alone
   bool hasProgram(const BlockFunction &function) const;                 // it does something
   const cost::ProgramTime &timeOf(const BlockFunction &function) const; // no time where it does nothing
-  // Seconds of products of a run of the function, without those that its own collectives are hidden by: all, and those before the
-  // first instruction that reads the forward's argument.
+  // hidingOf the function: all, and before the first instruction that reads the forward's argument.
   double hidingIn(const BlockFunction &function) const;
   double hidingBefore(const BlockFunction &function, int64_t argument) const;
-  // Seconds of products that have fewer tiles than the device has units, beyond those with all units at work: by so much parts of them
-  // may be faster than the whole.
-  double smallProductsIn(const BlockFunction &function) const;
   const plan::Program *programOf(const BlockFunction &function) const; // null where it does nothing
   plan::Target target() const { return target_; }
 
@@ -45,7 +44,6 @@ private:
   Frames frames_;
   llvm::DenseMap<mlir::Operation *, cost::ProgramTime> times_; // by function
   llvm::DenseMap<mlir::Operation *, plan::Program> programs_;
-  llvm::DenseMap<mlir::Operation *, double> smallProducts_;
   std::map<std::pair<mlir::Operation *, int64_t>, double> hiding_; // by argument of the forward
   plan::Target target_ = plan::Target::cpu;
 };

@@ -1,11 +1,10 @@
 // See Shapes.h.
 #include "planner/search/Shapes.h"
 
-#include "compiler/assemble/ChunkLayout.h"
-#include "compiler/step/BlockParameters.h"
+#include "frontend/layout/Searched.h"
 
 #include <algorithm>
-#include <set>
+#include <fmt/ranges.h>
 
 namespace mgc::planner {
 
@@ -13,108 +12,111 @@ namespace {
 
 constexpr size_t kMostKept = 48; // shapes of some MB each
 
-using Names = std::set<std::pair<std::string, std::string>>; // tensor, part
-
-// Parameters of several blocks, which a stage may have once: they are in no bound.
-Names sharedParameters(const ShapeBlocks &shape) {
-  Names seen, shared;
-  for (const auto &[name, work] : shape.works())
-    if (const ModelBlock &block = shape.blocks().at(name); block.base == block.name)
-      for (const BlockParameter &parameter : work.parameters)
-        if (!seen.insert({parameter.tensor, parameter.part}).second)
-          shared.insert({parameter.tensor, parameter.part});
-  return shared;
+// Shapes of one pattern share out parts along the same axes, under the same names: their programs differ in sizes alone, as a rule.
+std::string patternOf(const ShapeSizes &sizes, const plan::Mesh &mesh) {
+  const plan::Axes inside = axesInside(mesh, sizes.ranksInside());
+  std::string pattern = fmt::format("{} {}:", fmt::join(inside, " "), sizes.splitsBackward ? "in halves" : "");
+  for (const auto &[name, axes] : mesh.named) {
+    plan::Axes own;
+    std::ranges::copy_if(axes, std::back_inserter(own),
+                         [&](const std::string &axis) { return std::ranges::find(inside, axis) != inside.end(); });
+    if (!own.empty())
+      pattern += fmt::format(" {}={}", name, fmt::join(own, "."));
+  }
+  return pattern;
 }
 
-BlockLeast leastOf(const ShapeBlocks &shape, const ModelBlock &block, const Names &shared) {
-  const auto secondsOf = [&](const BlockFunction &function) { return shape.timeOf(function).seconds(); };
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  BlockLeast least{kNone, kNone, kNone, 0, 0, std::numeric_limits<int64_t>::max(), {}};
-  for (const ModelBlock *variant : shape.blocks().variantsOf(block)) {
-    double exposed = 0, small = 0;
-    for (const BlockFunction *function : variant->functions()) {
-      exposed += cost::total(shape.timeOf(*function).exposed);
-      small += shape.smallProductsIn(*function);
-    }
-    least.exposed = std::max(least.exposed, exposed), least.small = std::max(least.small, small);
-    least.forward = std::min(least.forward, secondsOf(variant->forward));
-    least.backward = std::min(least.backward, secondsOf(variant->backward) + secondsOf(variant->input));
-    least.weight = std::min(least.weight, secondsOf(variant->weight));
-    least.kept = std::min(least.kept, ChunkLayout::keptBytes(*variant));
-  }
-  if (trainingOf(shape.module()).recomputeLayers > 1) // a unit keeps what enters its first layer alone
-    least.kept = 0;
-  for (const BlockParameter &parameter : shape.works().at(block.name).parameters)
-    if (parameter.key.use == plan::BucketUse::trained && !shared.contains({parameter.tensor, parameter.part}))
-      least.elements[parameter.key.data] += double(parameter.elements);
-  return least;
+bool haveSameReplicas(const ShapeSizes &a, const ShapeSizes &b) {
+  return a.hasData == b.hasData && a.hasDataInside == b.hasDataInside && a.expertsHaveReplicas == b.expertsHaveReplicas;
 }
 
-ShapeFacts factsOf(const ShapeBlocks &shape) {
-  ShapeFacts facts;
-  const Names shared = sharedParameters(shape);
-  std::map<const ModelBlock *, size_t> known;
-  const std::vector<Instance> chain = shape.chain();
-  for (const Instance &instance : chain) {
-    const auto [number, isNew] = known.try_emplace(instance.block, facts.blocks.size());
-    if (isNew)
-      facts.blocks.push_back(leastOf(shape, *instance.block, shared));
-    facts.chain.push_back(number->second);
-  }
-  facts.cost = costOf(chain, shape.works(), trainingOf(shape.module()), shardingOf(shape.module()));
-  facts.cost.costs.states.clear(), facts.cost.costs.kept.clear(); // they part equal cuts alone
-  return facts;
-}
-
-ShapeWork workOf(const ShapeFacts &facts, const ShapeSizes &sizes) {
-  ShapeWork work;
-  for (const size_t block : facts.chain) {
-    const BlockLeast &least = facts.blocks[block];
-    const double all = least.forward + least.backward + least.weight;
-    work.all += all, work.unexposed += std::max(0.0, all - least.exposed);
-    work.small += least.small;
-    work.elements += least.allElements();
-  }
-  const double devices = double(sizes.tp * sizes.cp) / double(sizes.mbs);
-  work.all *= devices, work.unexposed *= devices, work.small *= devices;
-  return work;
+// Numbers that differ.
+int64_t differencesOf(const ShapeSizes &a, const ShapeSizes &b) {
+  const auto from = a.numbers(), to = b.numbers();
+  int64_t count = 0;
+  for (size_t i = 0; i < from.size(); ++i)
+    count += from[i] != to[i];
+  return count;
 }
 
 } // namespace
 
-bool ShapeSizes::bounds(const ShapeSizes &other) const {
-  const auto divides = [](int64_t a, int64_t b) { return b % a == 0; };
-  // Samples of a rank: mbs / cp.
-  return splitsBackward == other.splitsBackward && divides(tp, other.tp) && divides(cp, other.cp) && ep == other.ep &&
-         etp == other.etp && divides(other.mbs * cp, mbs * other.cp);
+ShapeSizes sizesOf(const frontend::LayoutOptions &options, bool splitsBackward) {
+  ShapeSizes sizes;
+  sizes.tp = options.tp.value_or(1), sizes.cp = options.cp.value_or(1), sizes.ep = options.ep.value_or(1);
+  sizes.etp = options.etp.value_or(sizes.tp), sizes.mbs = options.mbs.value_or(1);
+  sizes.splitsBackward = splitsBackward;
+  const int64_t dp = *options.dp;
+  sizes.hasData = dp > 1;
+  sizes.hasDataInside = dp / std::max<int64_t>(1, options.instances.value_or(1)) > 1;
+  sizes.expertsHaveReplicas = sizes.tp * sizes.cp * dp > sizes.ep * sizes.etp;
+  return sizes;
 }
 
 int64_t Shapes::numberOf(const ShapeSizes &sizes) {
   const auto [number, isNew] = numbers_.try_emplace(sizes, std::ssize(shapes_));
-  if (isNew)
-    shapes_.push_back({sizes, {}, {}, {}});
+  if (!isNew)
+    return number->second;
+  const auto [family, isNewFamily] = familyNumbers_.try_emplace(sizes.family(), std::ssize(families_));
+  if (isNewFamily)
+    families_.emplace_back();
+  families_[size_t(family->second)].shapes.push_back(number->second);
+  shapes_.push_back({sizes, family->second, {}, false, {}});
   return number->second;
 }
 
-Result<const ShapeBlocks *> Shapes::get(int64_t shape, const frontend::LayoutOptions &options) {
-  const auto found = std::ranges::find(kept_, shape, &Kept::shape);
+Result<const ShapeBlocks *> Shapes::blocks(int64_t number, const frontend::LayoutOptions &options) {
+  const auto found = std::ranges::find(kept_, number, &Kept::shape);
   if (found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);
     return kept_.front().blocks.get();
   }
+  Shape &shape = shapes_[size_t(number)];
+  if (!shape.refusal.empty())
+    return Status::error(shape.refusal);
   auto context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
   context->loadDialect<MgDialect, mlir::func::FuncDialect>();
-  MGC_ASSIGN(blocks, ShapeBlocks::compile(*context, options, make_, machine_));
-  ++compiled_;
-  Shape &known = shapes_[size_t(shape)];
-  if (!known.facts) {
-    known.facts = std::make_unique<ShapeFacts>(planner::factsOf(*blocks));
-    known.work = planner::workOf(*known.facts, known.sizes);
+  auto compiled = ShapeBlocks::compile(*context, options, source_.make, source_.machine);
+  if (!compiled.isOk()) {
+    shape.refusal = compiled.status().message();
+    return compiled.status();
   }
-  kept_.push_front({shape, std::move(context), std::move(blocks)});
+  ++compiled_;
+  if (!shape.isCompiled) {
+    auto facts = std::make_unique<ShapeFacts>(factsOf(**compiled));
+    if (shape.facts && !agree(*shape.facts, *facts))
+      contradicted_ = families_[size_t(shape.family)].pattern;
+    shape.facts = std::move(facts), shape.isCompiled = true;
+  }
+  kept_.push_front({number, std::move(context), compiled.take()});
   if (kept_.size() > kMostKept)
     kept_.pop_back();
   return kept_.front().blocks.get();
+}
+
+Result<const ShapeFacts *> Shapes::facts(int64_t number) {
+  Shape &shape = shapes_[size_t(number)];
+  if (shape.facts)
+    return shape.facts.get();
+  if (Laws &laws = lawsOf(shape.family); !laws.empty())
+    shape.facts = std::make_unique<ShapeFacts>(factsBy(laws, shape.sizes, families_[size_t(shape.family)].mesh));
+  else
+    MGC_TRY(blocks(number, source_.optionsOf(number)).status());
+  return shape.facts.get();
+}
+
+// Products, kernels and messages take less time for each row the more rows they have.
+std::optional<std::pair<ShapeFacts, int64_t>> Shapes::factsOfFamily(int64_t family) {
+  constexpr int64_t kMuch = 64; // times the largest microbatch
+  Laws &laws = lawsOf(family);
+  if (laws.empty())
+    return std::nullopt;
+  ShapeSizes sizes;
+  for (const int64_t shape : families_[size_t(family)].shapes)
+    if (sizesOf(shape).mbs >= sizes.mbs)
+      sizes = sizesOf(shape);
+  sizes.mbs *= kMuch;
+  return std::pair(factsBy(laws, sizes, families_[size_t(family)].mesh), sizes.mbs);
 }
 
 const std::vector<int64_t> &Shapes::cutOf(int64_t shape, int64_t chunks) {
@@ -125,24 +127,111 @@ const std::vector<int64_t> &Shapes::cutOf(int64_t shape, int64_t chunks) {
   return cut->second;
 }
 
-std::optional<ShapeWork> Shapes::workOf(int64_t number) const {
-  const Shape &shape = shapes_[size_t(number)];
-  if (shape.work)
-    return shape.work;
-  std::optional<ShapeWork> bound;
-  for (const Shape &other : shapes_) {
-    if (!other.work || !other.sizes.bounds(shape.sizes))
+// --- Laws
+
+std::vector<std::string> Shapes::patterns() const {
+  std::vector<std::string> names;
+  for (const auto &[name, members] : patterns_)
+    names.push_back(name);
+  return names;
+}
+
+void Shapes::findPatterns() {
+  for (Family &family : families_) {
+    const int64_t first = family.shapes.front();
+    const auto layout = source_.resolve(source_.optionsOf(first));
+    if (!layout.isOk())
       continue;
-    ShapeWork work = *other.work;
-    work.all -= work.small, work.unexposed -= work.small;
-    work.elements *= double(other.sizes.tp) / double(shape.sizes.tp);
-    if (!bound)
-      bound = work;
-    bound->all = std::max(bound->all, work.all);
-    bound->unexposed = std::max(bound->unexposed, work.unexposed);
-    bound->elements = std::max(bound->elements, work.elements);
+    family.mesh = layout->mesh();
+    family.pattern = patternOf(sizesOf(first), family.mesh);
+    std::vector<int64_t> &members = patterns_[family.pattern];
+    members.insert(members.end(), family.shapes.begin(), family.shapes.end());
   }
-  return bound;
+  for (auto &[pattern, members] : patterns_)
+    std::ranges::sort(members, {}, [&](int64_t member) { return sizesOf(member); });
+}
+
+Shapes::Laws &Shapes::lawsOf(int64_t family) {
+  if (patterns_.empty())
+    findPatterns();
+  const std::string &pattern = families_[size_t(family)].pattern;
+  const auto [laws, isNew] = laws_.try_emplace(pattern);
+  if (isNew && !pattern.empty() && !withoutLaw_.contains(pattern))
+    laws->second = makeLaws(pattern);
+  return laws->second;
+}
+
+ShapeFacts Shapes::factsBy(Laws &laws, const ShapeSizes &sizes, const plan::Mesh &mesh) const {
+  ShapeFacts facts = laws.front()->facts(source_.machine, sizes, mesh);
+  for (size_t policy = 1; policy < laws.size(); ++policy)
+    takeLeast(facts, laws[policy]->facts(source_.machine, sizes, mesh));
+  return facts;
+}
+
+// As few and as near as all members follow from; nothing: there are none with the same replicas.
+std::optional<std::vector<int64_t>> Shapes::othersOf(int64_t base, const std::vector<int64_t> &members) const {
+  const ShapeSizes &from = sizesOf(base);
+  SizeSpan all(from), span(from);
+  std::vector<int64_t> near, others;
+  for (const int64_t member : members) {
+    all.add(sizesOf(member));
+    if (haveSameReplicas(from, sizesOf(member)))
+      near.push_back(member);
+  }
+  std::ranges::stable_sort(near, {}, [&](int64_t member) { return differencesOf(from, sizesOf(member)); });
+  for (const int64_t member : near)
+    if (span.add(sizesOf(member)))
+      others.push_back(member);
+  return span.rank() == all.rank() ? std::optional(others) : std::nullopt;
+}
+
+Shapes::Laws Shapes::makeLaws(const std::string &pattern) const {
+  const std::vector<int64_t> &members = patterns_.at(pattern);
+  const auto has = [&](auto flag) {
+    return std::ranges::any_of(members, [&](int64_t member) { return sizesOf(member).*flag; });
+  };
+  ShapeSizes all; // replicas that any of them has
+  all.hasData = has(&ShapeSizes::hasData), all.hasDataInside = has(&ShapeSizes::hasDataInside);
+  all.expertsHaveReplicas = has(&ShapeSizes::expertsHaveReplicas);
+  Laws laws;
+  for (const int64_t base : members) {
+    const auto others =
+        haveSameReplicas(sizesOf(base), all) ? othersOf(base, members) : std::optional<std::vector<int64_t>>();
+    if (!others)
+      continue;
+    if (others->size() + 1 == members.size()) // each is compiled
+      return laws;
+    for (size_t policy = 0; policy < frontend::fastestChoices(source_.optionsOf(base)).size(); ++policy)
+      if (std::unique_ptr<SizeLaw> law = makeLaw(base, *others, policy))
+        laws.push_back(std::move(law));
+      else
+        return {};
+    return laws;
+  }
+  return laws;
+}
+
+// Null: their programs differ in more than sizes.
+std::unique_ptr<SizeLaw> Shapes::makeLaw(int64_t base, const std::vector<int64_t> &others, size_t policy) const {
+  std::optional<ShapeOutline> first;
+  std::vector<ShapeOutline> alike;
+  for (int64_t next = -1; next < std::ssize(others); ++next) {
+    const int64_t shape = next < 0 ? base : others[size_t(next)];
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    context.loadDialect<MgDialect, mlir::func::FuncDialect>();
+    const auto blocks = ShapeBlocks::compile(context, frontend::fastestChoices(source_.optionsOf(shape))[policy],
+                                             source_.make, source_.machine);
+    if (!blocks.isOk())
+      return nullptr;
+    ShapeOutline outline(**blocks, sizesOf(shape));
+    if (!first)
+      first = std::move(outline);
+    else if (first->isLike(outline))
+      alike.push_back(std::move(outline));
+    else
+      return nullptr;
+  }
+  return std::make_unique<SizeLaw>(std::move(*first), std::move(alike));
 }
 
 } // namespace mgc::planner

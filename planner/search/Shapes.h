@@ -1,87 +1,65 @@
-// The shapes of a search: ShapeBlocks that many layouts have in common, compiled where they are asked for, and bounds of the work of those
-// that are not compiled yet.
-//
-// A shape's work is the time that its devices spend on one sample. It does not grow where a rank has more of a tensor: two products of
-// half the rows, or of half the columns, take as long as the whole at the least where that has a tile for each unit of the device, and
-// what ranks send each other comes on top. So the work of a shape is a bound of that of each that cuts the same further. Smaller
-// products may be split along k, and their halves along more parts: they count as if all units were at work. Experts are never cut further: products of fewer
-// rows for more experts take longer.
+// The shapes of a search: ShapeBlocks that many layouts have in common, compiled where they are asked for, and facts of all of them. A
+// few shapes are compiled for each pattern of axes; facts of the others follow from their sizes (SizeLaw.h). Where a shape is compiled
+// too, its facts are compared with those by the law. Shapes that differ in the microbatch alone are a family.
 #pragma once
 
-#include "planner/search/ShapeBlocks.h"
+#include "planner/search/SizeLaw.h"
 
 #include <list>
+#include <set>
 
 namespace mgc::planner {
 
-// How ranks cut a microbatch and the parameters of a layer.
-struct ShapeSizes {
-  int64_t tp = 1, cp = 1, ep = 1, etp = 1, mbs = 1;
-  bool splitsBackward = false;
-  // Axes that exist: several data ranks, several in an instance of the optimizer, several that have the same experts. Gradients of
-  // parameters are pending over them.
-  bool hasData = false, hasDataInside = false, expertsHaveReplicas = false;
-  auto operator<=>(const ShapeSizes &) const = default;
-  // Whether the work of this shape is a bound of that of the other.
-  bool bounds(const ShapeSizes &other) const;
+// The way from the number of a shape to its blocks.
+struct ShapeSource {
+  const MakeModule &make;
+  const cost::Machine &machine;
+  std::function<Result<frontend::Layout>(const frontend::LayoutOptions &)> resolve;
+  std::function<frontend::LayoutOptions(int64_t shape)> optionsOf; // a layout of the shape has these
 };
 
-struct ShapeWork {
-  double all = 0;       // device seconds of a sample, each layer's policy the fastest
-  double unexposed = 0; // likewise, without collectives that nothing hides
-  double small = 0;     // part of both that is no bound: ShapeBlocks::smallProductsIn
-  double elements = 0;  // parameters of a rank that has all layers
-};
-
-// Facts of a shape that was compiled: seconds of a microbatch and bytes of a rank, by block, each of the policy that is best in it.
-struct BlockLeast {
-  double forward = 0, backward = 0; // seconds: backward or its first half, to the gradient of what enters
-  double weight = 0;                // seconds of its second half
-  double exposed = 0;               // seconds of collectives of all of them that nothing hides, at the most
-  double small = 0;                 // seconds of ShapeBlocks::smallProductsIn, at the most
-  int64_t kept = 0;                 // bytes of a microbatch
-  // Parameters that are trained, by the data axes along which ranks have the same.
-  std::map<plan::Axes, double> elements;
-  double allElements() const {
-    double all = 0;
-    for (const auto &[axes, count] : elements)
-      all += count;
-    return all;
-  }
-};
-struct ShapeFacts {
-  std::vector<BlockLeast> blocks;
-  std::vector<size_t> chain;                    // blocks of all instances
-  ChainCost cost;                               // without states
-  std::map<int64_t, std::vector<int64_t>> cuts; // instances of each chunk, by the number of chunks
-};
+// The shape of a layout whose dp is known.
+ShapeSizes sizesOf(const frontend::LayoutOptions &options, bool splitsBackward);
 
 class Shapes {
 public:
-  Shapes(const MakeModule &make, const cost::Machine &machine) : make_(make), machine_(machine) {}
+  // Patterns of `withoutLaw` have none.
+  Shapes(ShapeSource source, std::set<std::string> withoutLaw)
+      : source_(std::move(source)), withoutLaw_(std::move(withoutLaw)) {}
 
-  int64_t numberOf(const ShapeSizes &sizes); // a new one, or that of an equal one
+  int64_t numberOf(const ShapeSizes &sizes); // a new one, or that of an equal one. None is new once facts are asked for
+  const std::vector<int64_t> &family(int64_t number) const { return families_[size_t(number)].shapes; }
+  int64_t families() const { return std::ssize(families_); }
   int64_t count() const { return std::ssize(shapes_); }
   int64_t compiled() const { return compiled_; }
+  const ShapeSizes &sizesOf(int64_t shape) const { return shapes_[size_t(shape)].sizes; }
 
+  // By the law, of a microbatch so large that no other of the family takes less time for a sample; null: there is no law. Its
+  // microbatch.
+  std::optional<std::pair<ShapeFacts, int64_t>> factsOfFamily(int64_t family);
+  // By its law, or of its blocks: isCompiled. Error: that of blocks.
+  Result<const ShapeFacts *> facts(int64_t shape);
+  bool isCompiled(int64_t shape) const { return shapes_[size_t(shape)].isCompiled; }
   // `options`: of a layout of the shape. Error: that of ShapeBlocks::compile.
-  Result<const ShapeBlocks *> get(int64_t shape, const frontend::LayoutOptions &options);
-  bool isKnown(int64_t shape) const { return shapes_[size_t(shape)].work.has_value(); }
-  // Its own, or a bound by those that are known; nothing: none is.
-  std::optional<ShapeWork> workOf(int64_t shape) const;
-  // Null: it was not compiled yet.
-  const ShapeFacts *factsOf(int64_t shape) const { return shapes_[size_t(shape)].facts.get(); }
+  Result<const ShapeBlocks *> blocks(int64_t shape, const frontend::LayoutOptions &options);
   // As many chunks as layers at most.
   const std::vector<int64_t> &cutOf(int64_t shape, int64_t chunks);
-  const std::string &refusalOf(int64_t shape) const { return shapes_[size_t(shape)].refusal; }
-  void refuse(int64_t shape, const std::string &reason) { shapes_[size_t(shape)].refusal = reason; }
+  std::vector<std::string> patterns() const;
+  // A pattern whose law some shape contradicts; empty: none.
+  const std::string &contradicted() const { return contradicted_; }
 
 private:
   struct Shape {
     ShapeSizes sizes;
-    std::optional<ShapeWork> work;
+    int64_t family = 0;
     std::unique_ptr<ShapeFacts> facts;
+    bool isCompiled = false;
     std::string refusal; // empty: there may be layouts of it
+  };
+  struct Family {
+    std::vector<int64_t> shapes;
+    std::string pattern; // empty: its layout is refused
+    plan::Mesh mesh;     // one of its layouts has it
   };
   struct Kept {
     int64_t shape = 0;
@@ -89,12 +67,25 @@ private:
     std::unique_ptr<ShapeBlocks> blocks;
   };
 
-  const MakeModule &make_;
-  const cost::Machine &machine_;
-  std::map<ShapeSizes, int64_t> numbers_;
+  void findPatterns();
+  // One for each of the fastest policies; empty: there is none.
+  using Laws = std::vector<std::unique_ptr<SizeLaw>>;
+  Laws &lawsOf(int64_t family);
+  ShapeFacts factsBy(Laws &laws, const ShapeSizes &sizes, const plan::Mesh &mesh) const;
+  Laws makeLaws(const std::string &pattern) const;
+  std::unique_ptr<SizeLaw> makeLaw(int64_t base, const std::vector<int64_t> &others, size_t policy) const;
+  std::optional<std::vector<int64_t>> othersOf(int64_t base, const std::vector<int64_t> &members) const;
+
+  const ShapeSource source_;
+  const std::set<std::string> withoutLaw_;
+  std::map<ShapeSizes, int64_t> numbers_, familyNumbers_;
+  std::vector<Family> families_;
   std::vector<Shape> shapes_;
+  std::map<std::string, std::vector<int64_t>> patterns_; // their shapes, the least first
+  std::map<std::string, Laws> laws_;
   std::list<Kept> kept_; // the last that were asked for
   int64_t compiled_ = 0;
+  std::string contradicted_;
 };
 
 } // namespace mgc::planner

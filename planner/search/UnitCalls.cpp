@@ -18,12 +18,26 @@ struct PendingUnit {
 
 } // namespace
 
+UnitPlaces::UnitPlaces(const StageContents &stage, const Blocks &blocks) {
+  std::map<std::string_view, std::vector<const ModelBlock *>> variants; // by base
+  for (const auto &[name, block] : blocks)
+    variants[block.base].push_back(&block);
+  for (const StageContents::Place &place : stage.places)
+    for (const ModelBlock *block : variants[place.block])
+      places_[{block, place.argument}].push_back(&place);
+}
+
+const UnitPlaces::Places &UnitPlaces::of(const ModelBlock &block, int64_t argument) const {
+  static const Places none;
+  const auto found = places_.find({&block, argument});
+  return found == places_.end() ? none : found->second;
+}
+
 // Adds the buckets that hold the argument of the block's forward.
 void UnitCalls::addBuckets(const Call &call, int64_t argument, std::set<int64_t> &buckets) const {
-  for (const StageContents::Place &place : stage_.places)
-    if (place.argument == argument && place.block == call.instance->block->base &&
-        call.instance->number >= place.first && call.instance->number < place.first + place.count)
-      buckets.insert(place.bucket);
+  for (const StageContents::Place *place : places_.of(*call.instance->block, argument))
+    if (call.instance->number >= place->first && call.instance->number < place->first + place->count)
+      buckets.insert(place->bucket);
 }
 
 // In ascending order, each once.

@@ -8,11 +8,24 @@
 
 namespace mgc::planner {
 
+// The places of a stage's parameters, by block and argument of its forward.
+class UnitPlaces {
+public:
+  UnitPlaces() = default;
+  // The contents must outlive them.
+  UnitPlaces(const StageContents &stage, const Blocks &blocks);
+  using Places = std::vector<const StageContents::Place *>;
+  const Places &of(const ModelBlock &block, int64_t argument) const;
+
+private:
+  std::map<std::pair<const ModelBlock *, int64_t>, Places> places_; // variants have their own entries
+};
+
 class UnitCalls {
 public:
   // isInLine: runs are paired, and values and sums of units stand before and behind the call that they are for.
-  UnitCalls(const StageContents &stage, const StepEnd &prices, bool hides, bool isInLine)
-      : stage_(stage), prices_(prices), hides_(hides), isInLine_(isInLine) {}
+  UnitCalls(const StageContents &stage, const UnitPlaces &places, const StepEnd &prices, bool hides, bool isInLine)
+      : stage_(stage), places_(places), prices_(prices), hides_(hides), isInLine_(isInLine) {}
 
   struct Call {
     const BlockFunction *function = nullptr; // it computes something
@@ -32,6 +45,7 @@ private:
   std::vector<std::pair<double, int64_t>> readsOf(const Call &call) const;
 
   const StageContents &stage_;
+  const UnitPlaces &places_;
   const StepEnd &prices_;
   const bool hides_, isInLine_;
 };

@@ -2,6 +2,7 @@
 #include "planner/search/Search.h"
 
 #include "planner/search/Shapes.h"
+#include "planner/search/StageBounds.h"
 #include "test/planner/search/AskedModel.h"
 
 #include <gtest/gtest.h>
@@ -20,21 +21,38 @@ struct Tried {
   std::string flags;
 };
 
+// The bounds by the layout's shape hold for what it takes.
+void expectBounds(const AskedModel &model, const frontend::Layout &layout, const ShapeBlocks &shape,
+                  const Estimate &made) {
+  const schedule::Shape pipeline{layout.pp, layout.virtualStages, layout.microbatches,
+                                 layout.chunksInV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
+  const ShapeFacts facts = factsOf(shape);
+  const std::vector<int64_t> cut = balancedChunks(facts.cost, std::ssize(facts.chain), pipeline.chunks());
+  std::vector<StageLeast> stages = stagesOf(facts, cut, pipeline);
+  EXPECT_LE(leastBytes(stages, layout.zero, layout.replicas()), double(made.bytes()));
+  const plan::Mesh mesh = layout.mesh();
+  const cost::Cluster cluster{model.machine, mesh, shape.target()};
+  addUnits(layout, cluster, stages);
+  const bool pairs = layout.schedule == "dualpipev";
+  const double most = made.seconds * (1 + 1e-9);
+  EXPECT_LE(leastSeconds(stages, layout.microbatches, pairs) + leastStepEnd(layout, cluster, stages), most);
+  EXPECT_LE(made.least, most);
+  if (!pairs)
+    EXPECT_LE(*leastSecondsOf(shape, layout, model.machine), most);
+}
+
 // All layouts of the space that fit, the fastest first.
 std::vector<Tried> tryAll(const AskedModel &model, int64_t memory, int64_t &enumerated) {
   std::vector<Tried> all;
   SpaceOfLayouts space(model.space, model.given);
   schedule::SolutionCache schedules;
-  std::map<std::string, std::pair<std::unique_ptr<mlir::MLIRContext>, std::unique_ptr<ShapeBlocks>>> shapes;
+  std::map<ShapeSizes, std::pair<std::unique_ptr<mlir::MLIRContext>, std::unique_ptr<ShapeBlocks>>> shapes;
   space.forEach([&](const LayoutOptions &options, const Picks &) {
     ++enumerated;
     const Result<frontend::Layout> layout = model.resolve(options);
     if (!layout.isOk())
       return;
-    const std::string axes = fmt::format("{} {} {} {} {} {} {} {}", layout->tp, layout->cp, layout->ep, layout->etp,
-                                         layout->microBatchSize, layout->splitBackward, layout->dp > 1,
-                                         layout->dp * layout->cp * layout->tp > layout->ep * layout->etp);
-    auto &[context, shape] = shapes[axes];
+    auto &[context, shape] = shapes[sizesOf(options, layout->splitBackward)];
     if (!shape) {
       context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
       context->loadDialect<MgDialect, mlir::func::FuncDialect>();
@@ -46,6 +64,10 @@ std::vector<Tried> tryAll(const AskedModel &model, int64_t memory, int64_t &enum
     Result<Estimate> made = estimate(*shape, *layout, model.machine, schedules, Policies::fastest);
     if (made.isOk() && made->bytes() > memory)
       made = estimate(*shape, *layout, model.machine, schedules, Policies::fitting);
+    if (made.isOk()) {
+      SCOPED_TRACE(frontend::flagsOf(options));
+      expectBounds(model, *layout, *shape, *made);
+    }
     if (made.isOk() && made->bytes() <= memory)
       all.push_back({made->seconds, made->bytes(), frontend::flagsOf(options)});
   });

@@ -1,0 +1,186 @@
+// See ShapeOutline.h.
+#include "planner/search/ShapeOutline.h"
+
+#include "plan/Reflection.h"
+#include "plan/cost/RunWalk.h"
+
+#include <algorithm>
+
+namespace mgc::planner {
+
+namespace {
+
+constexpr double kMostStored = 0.1; // a forward that keeps less takes so much less time, at the most
+
+bool isOneOf(const std::string &name, const plan::Axes &axes) { return std::ranges::find(axes, name) != axes.end(); }
+
+plan::Axes dataAxesOutside(const plan::Mesh &mesh, const plan::Axes &inside) {
+  plan::Axes axes;
+  for (const plan::Axis &axis : mesh.axes)
+    if (plan::seesOtherTokens(axis.role) && !isOneOf(axis.name, inside))
+      axes.push_back(axis.name);
+  return axes;
+}
+
+// Numbers of an instruction, for plan/Reflection.h.
+template <typename T> struct NumbersOf {
+  T &object;
+  std::vector<ShapeOutline::Number> &all;
+  void required(std::string_view, auto member) { add(object.*member); }
+  void optional(std::string_view, auto member) { add(object.*member); }
+  void add(int64_t &number) { all.emplace_back(&number); }
+  void add(double &number) { all.emplace_back(&number); }
+  void add(std::vector<plan::RowKernel::Operand> &operands) {
+    for (plan::RowKernel::Operand &operand : operands) {
+      NumbersOf<plan::RowKernel::Operand> own{operand, all};
+      fields(own, plan::Of<plan::RowKernel::Operand>());
+    }
+  }
+  void add(auto &) {} // no size
+};
+
+bool haveSameCode(const plan::Program &a, const plan::Program &b) {
+  const auto isSame = [](const plan::Repeat &one, const plan::Repeat &other) {
+    return one.begin == other.begin && one.end == other.end;
+  };
+  return std::ranges::equal(a.repeats, b.repeats, isSame) &&
+         std::ranges::equal(a.instructions, b.instructions, [](const auto &one, const auto &other) {
+           const auto segmentsOf = [](const plan::Operand &operand) { return operand.segment; };
+           return one.body.index() == other.body.index() &&
+                  std::ranges::equal(one.operands, other.operands, {}, segmentsOf, segmentsOf);
+         });
+}
+
+} // namespace
+
+plan::Axes axesInside(const plan::Mesh &mesh, int64_t ranks) {
+  plan::Axes inside;
+  int64_t count = 1;
+  for (auto axis = mesh.axes.rbegin(); axis != mesh.axes.rend() && count < ranks; ++axis) {
+    count *= axis->size;
+    inside.insert(inside.begin(), axis->name);
+  }
+  return inside;
+}
+
+ShapeOutline::ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes)
+    : sizes_(sizes), mesh_(meshOf(shape.module())), target_(shape.target()) {
+  const std::vector<const ModelBlock *> blocks = blocksOfChain(shape);
+  const std::vector<std::vector<CountedParameter>> parameters = countedParametersOf(shape, blocks);
+  for (size_t b = 0; b < blocks.size(); ++b)
+    add(shape, *blocks[b], parameters[b]);
+  const ShapeFacts facts = factsOf(shape);
+  chain_ = facts.chain, begin_ = facts.cost.begin, end_ = facts.cost.end;
+}
+
+void ShapeOutline::add(const ShapeBlocks &shape, const ModelBlock &block,
+                       const std::vector<CountedParameter> &parameters) {
+  Block &own = blocks_.emplace_back();
+  own.flops = shape.works().at(block.name).flops;
+  for (size_t task = 0; task < plan::kBlockTasks.size(); ++task) {
+    own.programs[task] = -1;
+    const BlockFunction *function = block.functionOf(plan::kBlockTasks[task]);
+    if (const plan::Program *program = function ? shape.programOf(*function) : nullptr) {
+      own.programs[task] = std::ssize(programs_);
+      programs_.push_back(std::make_unique<plan::Program>(*program));
+      compiled_.push_back(std::make_unique<plan::Program>(*program));
+      works_.push_back(worksOf(*compiled_.back()));
+    }
+  }
+  const plan::Axes inside = axesInside(mesh_, sizes_.ranksInside());
+  for (const CountedParameter &counted : parameters) {
+    Parameter &parameter = own.parameters.emplace_back(Parameter{counted, false});
+    parameter.isOfAllReplicas =
+        std::erase_if(parameter.counted.axes, [&](const std::string &axis) { return !isOneOf(axis, inside); }) > 0;
+  }
+}
+
+plan::ProgramWorks ShapeOutline::worksOf(const plan::Program &program) const {
+  return plan::leavesCoresToProducts(target_) ? plan::ProgramWorks(mesh_, program) : plan::ProgramWorks();
+}
+
+// Products and collectives that a program has more often have their bytes where the iterations that were compiled have them.
+cost::ProgramTime ShapeOutline::timeOf(const cost::Cluster &cluster, size_t number) const {
+  const plan::Program &program = *programs_[number];
+  if (program.repeats == compiled_[number]->repeats)
+    return cost::secondsOf(cluster, program, works_[number]);
+  plan::Program repeated = *compiled_[number];
+  repeated.repeats = program.repeats;
+  return cost::secondsOf(cluster, program, worksOf(repeated));
+}
+
+bool ShapeOutline::isLike(const ShapeOutline &other) const {
+  const auto areAlike = [](const Block &a, const Block &b) {
+    return a.programs == b.programs &&
+           std::ranges::equal(a.parameters, b.parameters, [](const Parameter &one, const Parameter &two) {
+             return one.counted.axes == two.counted.axes && one.isOfAllReplicas == two.isOfAllReplicas &&
+                    one.counted.reads == two.counted.reads;
+           });
+  };
+  return chain_ == other.chain_ && begin_ == other.begin_ && end_ == other.end_ && target_ == other.target_ &&
+         std::ranges::equal(blocks_, other.blocks_, areAlike) &&
+         std::ranges::equal(programs_, other.programs_,
+                            [](const auto &one, const auto &two) { return haveSameCode(*one, *two); });
+}
+
+std::vector<ShapeOutline::Number> ShapeOutline::numbers() {
+  std::vector<Number> all;
+  for (const std::unique_ptr<plan::Program> &program : programs_) {
+    for (plan::Repeat &repeat : program->repeats)
+      all.emplace_back(&repeat.count);
+    for (plan::Instruction &instruction : program->instructions)
+      std::visit(
+          [&]<typename Body>(Body &body) {
+            NumbersOf<Body> own{body, all};
+            fields(own, plan::Of<Body>());
+          },
+          instruction.body);
+  }
+  for (Block &block : blocks_) {
+    all.emplace_back(&block.flops);
+    for (Parameter &parameter : block.parameters)
+      all.emplace_back(&parameter.counted.elements);
+  }
+  return all;
+}
+
+ChainCost ShapeOutline::cost() const {
+  ChainCost cost;
+  cost.begin = begin_, cost.end = end_;
+  for (int64_t i = 0; i < std::ssize(chain_); ++i) {
+    const double flops = blocks_[chain_[size_t(i)]].flops;
+    if (begin_ <= i && i < end_)
+      cost.costs.layers.push_back(flops);
+    else
+      (i < begin_ ? cost.costs.embed : cost.costs.head) += flops;
+  }
+  return cost;
+}
+
+ShapeFacts ShapeOutline::facts(const cost::Machine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const {
+  const cost::Cluster cluster{machine, mesh, target_};
+  std::vector<cost::ProgramTime> times;
+  for (size_t p = 0; p < programs_.size(); ++p)
+    times.push_back(timeOf(cluster, p));
+  ShapeFacts facts;
+  const plan::Axes outside = dataAxesOutside(mesh, axesInside(mesh, sizes.ranksInside()));
+  for (const Block &block : blocks_) {
+    VariantFacts fastest; // others keep less
+    for (size_t task = 0; task < fastest.times.size(); ++task)
+      fastest.times[task] = block.programs[task] < 0 ? nullptr : &times[size_t(block.programs[task])];
+    BlockLeast &least = facts.blocks.emplace_back(leastOf(std::span(&fastest, 1)));
+    least.forward *= 1 - kMostStored;
+    for (const Parameter &parameter : block.parameters) {
+      plan::Axes axes = parameter.counted.axes;
+      if (parameter.isOfAllReplicas)
+        axes.insert(axes.begin(), outside.begin(), outside.end());
+      least.elements[axes] += double(parameter.counted.elements);
+      least.reads[axes] += double(parameter.counted.reads * parameter.counted.elements);
+    }
+  }
+  facts.chain = chain_;
+  facts.cost = cost();
+  return facts;
+}
+
+} // namespace mgc::planner

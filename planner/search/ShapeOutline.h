@@ -1,0 +1,57 @@
+// Programs and sizes of a shape that was compiled (ShapeBlocks), as far as its facts (ShapeFacts) depend upon them. Out: facts, and
+// all numbers that shapes with the same programs have in common but for their values.
+#pragma once
+
+#include "planner/search/ShapeFacts.h"
+#include "planner/search/ShapeSizes.h"
+
+#include <functional>
+#include <memory>
+#include <variant>
+
+namespace mgc::planner {
+
+class ShapeOutline {
+public:
+  // The shape must have one policy for each block, the fastest.
+  ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes);
+
+  const ShapeSizes &sizes() const { return sizes_; }
+  // Whether the programs are the same but for sizes.
+  bool isLike(const ShapeOutline &other) const;
+  using Number = std::variant<int64_t *, double *>;
+  std::vector<Number> numbers(); // in an order that outlines which are alike have in common
+
+  // The facts of the shape whose numbers these are now; `mesh`: of a layout of it.
+  ShapeFacts facts(const cost::Machine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const;
+
+private:
+  struct Parameter {
+    CountedParameter counted;     // axes: those inside alone
+    bool isOfAllReplicas = false; // and all others
+  };
+  struct Block {
+    double flops = 0;
+    std::array<int64_t, plan::kBlockTasks.size()> programs = {}; // -1: it does nothing
+    std::vector<Parameter> parameters;
+  };
+  void add(const ShapeBlocks &shape, const ModelBlock &block, const std::vector<CountedParameter> &parameters);
+  plan::ProgramWorks worksOf(const plan::Program &program) const;
+  cost::ProgramTime timeOf(const cost::Cluster &cluster, size_t program) const;
+  ChainCost cost() const;
+
+  ShapeSizes sizes_;
+  plan::Mesh mesh_;
+  plan::Target target_ = plan::Target::cpu;
+  std::vector<std::unique_ptr<plan::Program>> programs_;
+  std::vector<std::unique_ptr<plan::Program>> compiled_; // with the sizes of the shape that was compiled
+  std::vector<plan::ProgramWorks> works_;                // the works of these
+  std::vector<Block> blocks_;
+  std::vector<size_t> chain_;
+  int64_t begin_ = 0, end_ = 0; // as of ChainCost
+};
+
+// Primitive axes of the first ranks of the mesh.
+plan::Axes axesInside(const plan::Mesh &mesh, int64_t ranks);
+
+} // namespace mgc::planner

@@ -1,0 +1,48 @@
+// How the sizes of programs follow from those of a shape: each is a product of powers of the shape's numbers, as rows of a rank are of
+// mbs / cp and columns of a weight of 1 / tp. In: outlines of a shape that was compiled, and of one more for each number that varies
+// independently of the others. Out: facts of other shapes, to within kLawError: where sizes are rounded up they are no powers.
+#pragma once
+
+#include "planner/search/ShapeOutline.h"
+
+namespace mgc::planner {
+
+inline constexpr double kLawError = 0.01;
+
+// The numbers of shapes as products of powers of each other's.
+class SizeSpan {
+public:
+  explicit SizeSpan(const ShapeSizes &base) : base_(base) {}
+  // False: its numbers follow from those of the base and of the shapes that were added.
+  bool add(const ShapeSizes &shape);
+  size_t rank() const { return rows_.size(); }
+  // Exponents of the numbers in a size of which `ratios` are those of the shapes that were added over that of the base.
+  std::array<double, ShapeSizes::kNumbers> exponentsOf(const std::vector<double> &ratios) const;
+
+private:
+  using Row = std::array<double, ShapeSizes::kNumbers>; // logarithms of ratios
+  const ShapeSizes base_;
+  std::vector<Row> rows_, reduced_;
+  std::vector<size_t> pivots_; // columns
+};
+
+class SizeLaw {
+public:
+  // The others are like the base (ShapeOutline::isLike), and independent of each other.
+  SizeLaw(ShapeOutline base, std::vector<ShapeOutline> others);
+  ShapeFacts facts(const cost::Machine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh);
+
+private:
+  struct Power {
+    ShapeOutline::Number number;
+    double base = 0; // its value in the base
+    std::array<double, ShapeSizes::kNumbers> exponents = {};
+  };
+  ShapeOutline outline_;      // with the numbers of the shape that was asked for last
+  std::vector<Power> powers_; // numbers that vary
+};
+
+// Whether facts by a law are bounds of those that are `known`, to within kLawError.
+bool agree(const ShapeFacts &byLaw, const ShapeFacts &known);
+
+} // namespace mgc::planner

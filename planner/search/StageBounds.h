@@ -1,0 +1,34 @@
+// Bounds of a layout's step, by stage. In: facts of its shape, its cut into chunks, its numbers. Out: seconds and bytes that it takes at
+// the least, whatever the policy of each layer.
+#pragma once
+
+#include "plan/cost/Cluster.h"
+#include "plan/play/Solution.h"
+#include "planner/search/ShapeFacts.h"
+
+namespace mgc::planner {
+
+struct StageLeast {
+  double passes = 0, all = 0;                   // seconds of a microbatch, of all chunks: BlockLeast
+  double unhiding = 0, unexposed = 0;           // likewise
+  BlockLeast first;                             // seconds of the first chunk
+  std::map<plan::Axes, double> elements, reads; // BlockLeast's
+  int64_t kept = 0;
+};
+
+// `cut`: instances of each chunk.
+std::vector<StageLeast> stagesOf(const ShapeFacts &facts, const std::vector<int64_t> &cut,
+                                 const schedule::Shape &pipeline);
+
+// Seconds of the tasks of all microbatches. `pairs`: a stage may run a task beside another, which hides the collectives of each other.
+double leastSeconds(const std::vector<StageLeast> &stages, int64_t microbatches, bool pairs);
+// Seconds of the step's begin, and of its end.
+double leastStepEnd(const frontend::Layout &layout, const cost::Cluster &cluster,
+                    const std::vector<StageLeast> &stages);
+// Adds what collectives of units take longer than what may hide them.
+void addUnits(const frontend::Layout &layout, const cost::Cluster &cluster, std::vector<StageLeast> &stages);
+
+// Bytes of a rank where `shards` ranks share out what level `level` of --zero says.
+double leastBytes(const std::vector<StageLeast> &stages, int64_t level, int64_t shards);
+
+} // namespace mgc::planner

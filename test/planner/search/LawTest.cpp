@@ -1,0 +1,131 @@
+// Facts of shapes by the laws of their patterns are those of the shapes when they are compiled: of some at random. More, and others:
+//   MGC_TEST_LAYOUTS=40 MGC_LAYOUTS_SEED=7 search_test --gtest_filter=*Law*
+#include "planner/search/Shapes.h"
+
+#include "test/planner/search/AskedModel.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mgc;
+using namespace mgc::planner;
+using frontend::LayoutOptions;
+
+namespace {
+
+constexpr double kUseful = 0.03; // a bound that is less by more leaves out too little
+
+int numberOf(const char *variable, int otherwise) {
+  const char *text = std::getenv(variable);
+  return text ? std::atoi(text) : otherwise;
+}
+
+// All shapes of a space, with the options of a layout of each.
+class ShapesOf {
+public:
+  ShapesOf(const AskedModel &model, const std::set<std::string> &withoutLaw = {})
+      : model(model),
+        shapes({model.make, model.machine, [&model](const LayoutOptions &asked) { return model.resolve(asked); },
+                [this](int64_t shape) { return options[size_t(shape)]; }},
+               withoutLaw) {
+    SpaceOfLayouts(model.space, model.given).forEach([&](const LayoutOptions &asked, const Picks &) {
+      const auto layout = model.resolve(asked);
+      if (layout.isOk() && shapes.numberOf(sizesOf(asked, layout->splitBackward)) == std::ssize(options))
+        options.push_back(asked);
+    });
+  }
+  const AskedModel &model;
+  std::vector<LayoutOptions> options;
+  Shapes shapes;
+};
+
+class LawTest : public testing::TestWithParam<std::string> {};
+
+} // namespace
+
+TEST_P(LawTest, GivesFactsOfShapes) {
+  LayoutOptions options = gpuOptions(64, 2048);
+  options.memory = "100TB", options.zero = 1;
+  const AskedModel model(GetParam(), options, 64);
+  ShapesOf all(model);
+  std::mt19937 random(unsigned(numberOf("MGC_LAYOUTS_SEED", 1)));
+  std::vector<int64_t> order(all.options.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = int64_t(i);
+  std::ranges::shuffle(order, random);
+  int compared = 0;
+  for (const int64_t shape : order) {
+    if (compared == numberOf("MGC_TEST_LAYOUTS", 4))
+      break;
+    const auto byLaw = all.shapes.facts(shape);
+    if (!byLaw.isOk() || all.shapes.isCompiled(shape))
+      continue;
+    SCOPED_TRACE(frontend::flagsOf(all.options[size_t(shape)]));
+    const ShapeFacts expected = **byLaw; // copied: the blocks' replace them
+    if (!all.shapes.blocks(shape, all.options[size_t(shape)]).isOk())
+      continue;
+    ++compared;
+    EXPECT_EQ(all.shapes.contradicted(), "");
+    const ShapeFacts &known = **all.shapes.facts(shape);
+    ASSERT_EQ(expected.blocks.size(), known.blocks.size());
+    for (size_t b = 0; b < known.blocks.size(); ++b) {
+      // It would be contradicted if it were above by more than kLawError.
+      EXPECT_GE(expected.blocks[b].passes, known.blocks[b].passes * (1 - kUseful));
+      EXPECT_GE(expected.blocks[b].all, known.blocks[b].all * (1 - kUseful));
+      EXPECT_EQ(expected.blocks[b].elements, known.blocks[b].elements);
+      EXPECT_EQ(expected.blocks[b].reads, known.blocks[b].reads);
+    }
+  }
+  EXPECT_GT(compared, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LawTest,
+                         testing::Values("llama-3-8b", "gpt-oss-20b", "deepseek-v2-lite", "t5-large", "gemma-2-9b",
+                                         "llava-1.5-7b"),
+                         [](const auto &info) {
+                           std::string name = info.param;
+                           std::ranges::replace_if(name, [](char c) { return !std::isalnum(c); }, '_');
+                           return name;
+                         });
+
+// A family's facts are of a microbatch that no other of it takes less time than, for a sample.
+TEST(Law, OfFamilies) {
+  LayoutOptions options = gpuOptions(64, 2048);
+  options.memory = "100TB", options.zero = 1;
+  const AskedModel model("mixtral-8x7b-v0.1", options, 32);
+  ShapesOf all(model);
+  const auto secondsOf = [](const ShapeFacts &facts, int64_t mbs) {
+    double seconds = 0;
+    for (const size_t block : facts.chain)
+      seconds += facts.blocks[block].all;
+    return seconds / double(mbs);
+  };
+  int compared = 0;
+  for (int64_t family = 0; family < all.shapes.families(); family += 7)
+    if (const auto large = all.shapes.factsOfFamily(family))
+      for (const int64_t shape : all.shapes.family(family)) {
+        const auto facts = all.shapes.facts(shape);
+        ASSERT_TRUE(facts.isOk());
+        EXPECT_LE(secondsOf(large->first, large->second),
+                  secondsOf(**facts, all.shapes.sizesOf(shape).mbs) * (1 + kLawError));
+        ++compared;
+      }
+  EXPECT_GT(compared, 0);
+}
+
+// Without a law each shape is compiled, and has the same facts.
+TEST(Law, IsNotNeeded) {
+  LayoutOptions options = gpuOptions(16, 1024);
+  options.memory = "100TB", options.zero = 1, options.pp = 1, options.cp = 1;
+  const AskedModel model("qwen3-0.6b", options, 8);
+  ShapesOf with(model);
+  std::set<std::string> patterns;
+  ASSERT_TRUE(with.shapes.facts(0).isOk());
+  for (const std::string &pattern : with.shapes.patterns())
+    patterns.insert(pattern);
+  ShapesOf without(model, patterns);
+  for (int64_t shape = 0; shape < with.shapes.count(); shape += 5) {
+    ASSERT_TRUE(without.shapes.facts(shape).isOk());
+    EXPECT_TRUE(without.shapes.isCompiled(shape));
+  }
+}
