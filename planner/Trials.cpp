@@ -32,7 +32,7 @@ void nameKernels(plan::Plan &plan) {
         kernel->symbol = "untried";
 }
 
-Status run(Trial &trial, const MakeModule &make) {
+Status run(Trial &trial, const MakeModule &make, const std::vector<cost::Machine> &others) {
   MLIRContext context(MLIRContext::Threading::DISABLED); // trials run beside each other
   context.loadDialect<MgDialect, func::FuncDialect>();
   MGC_ASSIGN(module, make(context, trial.options));
@@ -50,6 +50,8 @@ Status run(Trial &trial, const MakeModule &make) {
   const cost::StepCost step = cost::predict(assembled.plan, machine);
   trial.seconds = step.seconds, trial.tokensPerSecond = step.tokensPerSecond;
   trial.modelUtilisation = step.modelUtilisation, trial.parts = step.parts;
+  for (const cost::Machine &other : others)
+    trial.secondsOn.push_back(cost::predict(assembled.plan, other).seconds);
   return Status::ok();
 }
 
@@ -119,19 +121,21 @@ std::vector<LayoutOptions> offloadsOf(const Asked &asked, LayoutOptions options)
   return all;
 }
 
-Trial tryOptions(const LayoutOptions &options, const MakeModule &make) {
+Trial tryOptions(const LayoutOptions &options, const MakeModule &make, const std::vector<cost::Machine> &others) {
   Trial trial{.options = options};
-  if (const Status status = run(trial, make); !status.isOk())
+  if (const Status status = run(trial, make, others); !status.isOk())
     trial.refusal = status.message().substr(0, status.message().find('\n'));
   return trial;
 }
 
 } // namespace
 
-std::vector<Trial> tryEach(const std::vector<LayoutOptions> &options, const MakeModule &make) {
+std::vector<Trial> tryEach(const std::vector<LayoutOptions> &options, const MakeModule &make,
+                           const std::vector<cost::Machine> &others) {
   std::vector<Trial> trials(options.size());
   constexpr int64_t kMostThreads = 8; // a trial takes 50 to 100 MiB
-  forEachInParallel(std::ssize(options), [&](int64_t i) { trials[i] = tryOptions(options[i], make); }, kMostThreads);
+  forEachInParallel(
+      std::ssize(options), [&](int64_t i) { trials[i] = tryOptions(options[i], make, others); }, kMostThreads);
   return trials;
 }
 

@@ -22,11 +22,14 @@ struct Trial {
   double seconds = 0;                               // one step takes so long, predicted
   double tokensPerSecond = 0, modelUtilisation = 0; // likewise: StepCost
   cost::StepParts parts;
+  std::vector<double> secondsOn; // the same on the other machines that were asked for
   bool hasPlan() const { return refusal.empty(); }
 };
 
-// Several at once, as many as the machine has cores; in the order of `options`.
-std::vector<Trial> tryEach(const std::vector<frontend::LayoutOptions> &options, const MakeModule &make);
+// Several at once, as many as the machine has cores; in the order of `options`. Each is predicted on `others` too, machines that plans do
+// not depend on.
+std::vector<Trial> tryEach(const std::vector<frontend::LayoutOptions> &options, const MakeModule &make,
+                           const std::vector<cost::Machine> &others = {});
 
 // Options as they were given: those of flags go before those of the model's file.
 struct Asked {

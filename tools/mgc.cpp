@@ -204,7 +204,8 @@ Status closeOptions(CompileFlags &flags) {
 // Puts the fastest layout in the place of all options that are not given.
 Status searchOptions(CompileFlags &flags) {
   if (isProgram(flags))
-    return errorf("--auto: {}: a program has its layout in it; expected a model description", flags.model);
+    return errorf("{}: {}: a program has its layout in it; expected a model description", searchText(flags),
+                  flags.model);
   MGC_ASSIGN(described, readDescription(flags));
   const planner::MakeModule make = maker(described, flags);
   MGC_SET(flags.layout, chooseLayout(flags, {described.file, described.supported, make}));
@@ -450,7 +451,7 @@ Status compile(const CompileFlags &asked) {
   if (std::filesystem::equivalent(flags.model, flags.output, ignored) &&
       !std::filesystem::is_directory(flags.output, ignored))
     return errorf("-o {}: is the model itself, expected another file", flags.output);
-  if (flags.automatic.isOn) {
+  if (isSearch(flags)) {
     MGC_TRY(searchOptions(flags));
     if (flags.output.empty() && flags.to.empty())
       return Status::ok();

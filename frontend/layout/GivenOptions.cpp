@@ -11,6 +11,21 @@ bool isGiven(const LayoutOptions &options) {
   });
 }
 
+LayoutOptions openOf(const LayoutOptions &options) {
+  LayoutOptions open;
+  for (const LayoutOption &option : layoutOptions())
+    if (const auto *field = std::get_if<OptionField<int64_t>>(&option.field); field && options.**field == kAuto)
+      open.**field = kAuto;
+  return open;
+}
+
+bool leavesToSearch(const LayoutOptions &options) {
+  const LayoutOptions open = openOf(options);
+  return std::ranges::any_of(layoutOptions(), [&](const LayoutOption &option) {
+    return option.searched && !option.orAuto && (open.*std::get<OptionField<int64_t>>(option.field)).has_value();
+  });
+}
+
 // Whether the value decides anew. A switch does when it is off, or where it can only be on.
 template <typename T> static bool decides(const LayoutOption &, const T &) { return true; }
 static bool decides(const LayoutOption &option, bool value) { return value != option.hasNegation; }

@@ -11,7 +11,7 @@
 
 namespace mgc::frontend {
 
-// A number that is left to `mgc compile --memory`: of options that have orAuto.
+// A number that is left to `mgc compile`: to its search, or to --memory (LayoutOption::takesAuto).
 inline constexpr int64_t kAuto = std::numeric_limits<int64_t>::min();
 
 struct LayoutOptions { // the options that were given

@@ -47,8 +47,8 @@ struct LayoutOption {
   // Defaults of the model that do not count where this is given and differs from the model's own; of a switch with --no-.., where it is
   // off.
   std::vector<AnyOptionField> replaces = {};
-  bool orAuto = false; // a number that may be kAuto, written "auto"
-  // Values that a search of layouts tries; null: it takes what stands where nothing is given.
+  bool orAuto = false; // a number that may be kAuto, written "auto", which --memory chooses
+  // Values that a search of layouts tries; null: it takes what stands where nothing is given. A number may be kAuto: it is searched alone.
   std::vector<int64_t> (*searched)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
   std::vector<std::string> (*searchedWords)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
   bool isEstimated = true;     // planner/search knows what it costs: a search may have it
@@ -58,8 +58,9 @@ struct LayoutOption {
   OnResume onResume = OnResume::free;
   ResolvedField compared = {}; // the resolved value that a checkpoint keeps, where `training` and `ofBlocks` have none
 
-  std::string key() const;      // "cp_comm_type", of model.json
-  std::string negation() const; // "--no-sp"
+  bool takesAuto() const { return orAuto || searched; } // as a flag; with `searched` alone it is for a search
+  std::string key() const;                              // "cp_comm_type", of model.json
+  std::string negation() const;                         // "--no-sp"
   std::string standardOf(const Supported &supported) const;
   // For people and for checkpoints; empty: the row has no resolved value, or mgrun compares it by itself.
   std::string valueIn(const Layout &layout) const;
@@ -88,6 +89,10 @@ struct OptionWords {
 const std::vector<OptionWords> &optionWords();
 
 bool isGiven(const LayoutOptions &options);
+// The options that are kAuto.
+LayoutOptions openOf(const LayoutOptions &options);
+// Whether a search has to choose some: one that is open, and is not left to --memory by itself.
+bool leavesToSearch(const LayoutOptions &options);
 // The defaults that count beside the flags.
 LayoutOptions defaultsBeside(const LayoutOptions &flags, LayoutOptions defaults);
 // `flags`, and where they are silent defaultsBeside() them.

@@ -13,6 +13,7 @@ struct SearchSpace {
   const ModelDescription &model;
   const Supported &supported;
   int64_t devices = 1, globalBatchSize = 1, sequenceLength = 1;
+  bool onlyOpen = false; // options that are kAuto are searched; else those that are not given
 
   // Data ranks, where the others are chosen; 0: devices cannot be shared out so.
   int64_t dataRanks(const LayoutOptions &chosen) const;

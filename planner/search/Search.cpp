@@ -77,16 +77,20 @@ private:
   void add(const LayoutOptions &options, const Picks &picks) {
     ++found_.counts.enumerated;
     PickedLayout candidate{picks};
+    std::optional<int64_t> vpp = options.vpp;
+    std::string schedule = options.schedule.value_or("");
+    if (!options.vpp || !options.schedule) // they follow from each other
+      if (const Result<Layout> layout = request_.resolve(options); layout.isOk())
+        vpp = layout->virtualStages, schedule = options.schedule.value_or(layout->schedule);
     const auto &rows = request_.space.supported.schedules;
-    if (const auto row = std::ranges::find(rows, options.schedule.value_or(""), &frontend::ScheduleInfo::name);
-        row != rows.end())
+    if (const auto row = std::ranges::find(rows, schedule, &frontend::ScheduleInfo::name); row != rows.end())
       candidate.isV = row->chunksInV, candidate.splits = row->splitBackward, candidate.pairs = row->pairs;
     const ShapeSizes sizes = sizesOf(options, candidate.splits);
     const int64_t dp = *options.dp;
     if (sizes.tp * sizes.cp * dp % (sizes.ep * sizes.etp) != 0 ||
         request_.space.globalBatchSize % (dp * sizes.mbs) != 0)
       return void(++found_.counts.refused);
-    candidate.pp = options.pp.value_or(1), candidate.vpp = options.vpp.value_or(1);
+    candidate.pp = options.pp.value_or(1), candidate.vpp = vpp.value_or(1);
     candidate.microbatches = request_.space.globalBatchSize / (dp * sizes.mbs);
     candidate.shards = dp * sizes.cp;
     candidate.level = options.zero.value_or(0);

@@ -14,11 +14,18 @@ static void set(std::optional<int64_t> &option, int64_t value) {
 
 SpaceOfLayouts::SpaceOfLayouts(const frontend::SearchSpace &space, LayoutOptions given)
     : space_(space), given_(std::move(given)) {
-  for (const LayoutOption &row : frontend::layoutOptions()) {
-    const bool isGiven = std::visit([&](auto field) { return (given_.*field).has_value(); }, row.field);
-    if ((row.searched || row.searchedWords) && !isGiven)
+  for (const LayoutOption &row : frontend::layoutOptions())
+    if (isSearched(row)) {
       rows_.push_back(&row);
-  }
+      std::visit([&](auto field) { (given_.*field).reset(); }, row.field);
+    }
+}
+
+bool SpaceOfLayouts::isSearched(const LayoutOption &row) const {
+  if (space_.onlyOpen)
+    return row.searched && given_.*std::get<frontend::OptionField<int64_t>>(row.field) == frontend::kAuto;
+  return (row.searched || row.searchedWords) &&
+         !std::visit([&](auto field) { return (given_.*field).has_value(); }, row.field);
 }
 
 void SpaceOfLayouts::forEach(const std::function<void(const LayoutOptions &, const Picks &)> &visit) {

@@ -13,7 +13,7 @@ using Picks = std::vector<int64_t>;
 
 class SpaceOfLayouts {
 public:
-  // Options of `given` are taken as they are.
+  // Options of `given` are taken as they are, but for those that are kAuto.
   SpaceOfLayouts(const frontend::SearchSpace &space, frontend::LayoutOptions given);
 
   void forEach(const std::function<void(const frontend::LayoutOptions &, const Picks &)> &visit);
@@ -24,9 +24,10 @@ public:
 private:
   void choose(size_t row, const std::function<void(const frontend::LayoutOptions &, const Picks &)> &visit);
   int64_t numberOf(const std::string &word);
+  bool isSearched(const frontend::LayoutOption &row) const;
 
   const frontend::SearchSpace space_;
-  const frontend::LayoutOptions given_;
+  frontend::LayoutOptions given_;
   std::vector<const frontend::LayoutOption *> rows_;
   std::vector<std::string> words_;
   frontend::LayoutOptions chosen_;

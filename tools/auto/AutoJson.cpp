@@ -39,17 +39,37 @@ Json jsonOf(const AutoCounts &counts) {
           {"seconds", counts.seconds}};
 }
 
+Json jsonOf(const std::vector<PartDifference> &differences) {
+  Json json = Json::object();
+  for (const PartDifference &difference : differences)
+    json[difference.part] = difference.seconds;
+  return json;
+}
+
 Json jsonOf(const OtherValue &other) {
   Json json = {{"flag", other.flag}, {"value", other.value}};
   if (other.layout.empty()) {
     json["refusal"] = other.refusal;
   } else {
     json["seconds"] = other.seconds, json["bytes"] = other.bytes, json["layout"] = other.layout;
-    json["differences"] = Json::object();
-    for (const PartDifference &difference : other.differences)
-      json["differences"][difference.part] = difference.seconds;
+    json["differences"] = jsonOf(other.differences);
   }
   return json;
+}
+
+Json jsonOf(const AutoReport &report, const AutoSize &size, const AskedLayout &asked) {
+  Json json = {{"options", asked.asked}};
+  if (asked.layout) {
+    json.update(jsonOf(report, size, *asked.layout));
+    json["differences"] = jsonOf(asked.differences);
+  } else {
+    json["refusal"] = asked.refusal;
+  }
+  return json;
+}
+
+Json jsonOf(const ChangedMachine &changed) {
+  return {{"machine", changed.change}, {"order", changed.order()}, {"seconds", changed.seconds}};
 }
 
 Json jsonOf(const AutoReport &report, const AutoSize &size) {
@@ -58,11 +78,25 @@ Json jsonOf(const AutoReport &report, const AutoSize &size) {
     json["layouts"].push_back(jsonOf(report, size, layout));
   if (size.layouts.empty())
     json["refusal"] = size.refusal;
-  if (size.hasOthers) {
+  if (size.nearest && size.nearest->layout)
+    json["nearest"] = jsonOf(report, size, *size.nearest->layout);
+  if (size.nearest && size.nearest->devices > 0)
+    json["more_devices"] = {{"devices", size.nearest->devices}, {"layout", size.nearest->onThese}};
+  if (size.others) {
     json["why_not"] = Json::array();
-    for (const OtherValue &other : size.others)
+    for (const OtherValue &other : *size.others)
       json["why_not"].push_back(jsonOf(other));
   }
+  for (const AskedLayout &asked : size.asked)
+    json["explained"].push_back(jsonOf(report, size, asked));
+  if (size.pareto) {
+    for (const ProvedLayout &layout : size.pareto->layouts)
+      json["pareto"].push_back(jsonOf(report, size, layout));
+    json["too_little_memory"] = size.pareto->tooLittle;
+  }
+  if (size.changes)
+    for (const ChangedMachine &changed : *size.changes)
+      json["sensitivity"].push_back(jsonOf(changed));
   return json;
 }
 

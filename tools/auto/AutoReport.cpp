@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 
 namespace mgc::tools {
 
@@ -42,9 +43,17 @@ public:
       return text + sizesText();
     const AutoSize &size = report_.sizes.front();
     if (!size.layouts.empty())
-      text += layoutsText(size) + commandsText(size);
+      text += layoutsText(size.layouts, size.devices);
     text += countsText(size.counts);
-    return size.hasOthers ? text + othersText(size) : text;
+    if (size.others)
+      text += othersText(size);
+    if (!size.asked.empty())
+      text += askedText(size);
+    if (size.pareto)
+      text += paretoText(size);
+    if (size.changes)
+      text += changesText(*size.changes);
+    return text;
   }
 
 private:
@@ -82,18 +91,15 @@ private:
     return row;
   }
 
-  std::string layoutsText(const AutoSize &size) const {
+  // With the commands below it.
+  std::string layoutsText(const std::vector<ProvedLayout> &layouts, int64_t devices) const {
     std::vector<Row> rows = {titles("")};
-    for (const ProvedLayout &layout : size.layouts)
-      rows.push_back(rowOf(std::to_string(rows.size()), layout, size.devices));
-    return tableOf(rows, sides());
-  }
-
-  static std::string commandsText(const AutoSize &size) {
-    std::string text = "commands:\n";
-    for (size_t i = 0; i < size.layouts.size(); ++i)
-      text += fmt::format("  {}  {}\n", i + 1, size.layouts[i].command);
-    return text;
+    std::string commands;
+    for (const ProvedLayout &layout : layouts) {
+      commands += fmt::format("  {}  {}\n", rows.size(), layout.command);
+      rows.push_back(rowOf(std::to_string(rows.size()), layout, devices));
+    }
+    return tableOf(rows, sides()) + "commands:\n" + commands;
   }
 
   static std::string countsText(const AutoCounts &counts) {
@@ -123,23 +129,71 @@ private:
   }
 
   static std::string othersText(const AutoSize &size) {
-    if (size.others.empty())
+    if (size.others->empty())
       return "why not: no option that was searched has another value\n";
     std::vector<Row> rows;
     const double best = size.layouts.front().seconds;
-    for (const OtherValue &other : size.others) {
+    for (const OtherValue &other : *size.others) {
       const std::string value = fmt::format("{} {}", other.flag, other.value);
       rows.push_back(other.layout.empty()
                          ? Row{value, "none", "", other.refusal, ""}
                          : Row{value, fmt::format("{:+.1f} %", 100 * (other.seconds / best - 1)),
-                               bytesText(double(other.bytes)), other.layout, differencesText(other, best)});
+                               bytesText(double(other.bytes)), other.layout, differencesText(other.differences, best)});
     }
     return "why not, the best layout with another value:\n" + tableOf(rows, "<>><<");
   }
 
-  static std::string differencesText(const OtherValue &other, double best) {
+  static std::string askedText(const AutoSize &size) {
+    std::string text = "explained, the best layout with these options:\n";
+    for (const AskedLayout &asked : size.asked)
+      text += asked.layout ? fmt::format("  {}: {}\n", asked.asked, placeText(asked, size))
+                           : fmt::format("  {}: none: {}\n", asked.asked, asked.refusal);
+    return text;
+  }
+
+  static std::string placeText(const AskedLayout &asked, const AutoSize &size) {
+    const double best = size.layouts.front().seconds;
+    const ProvedLayout &own = *asked.layout;
+    const auto place =
+        1 + std::ranges::count_if(size.layouts, [&](const ProvedLayout &other) { return other.seconds < own.seconds; });
+    const std::string behind = std::cmp_less_equal(place, size.layouts.size())
+                                   ? fmt::format("number {}", place)
+                                   : fmt::format("behind number {}", size.layouts.size());
+    const std::string differences = differencesText(asked.differences, best);
+    return fmt::format(
+        "{}, {}, {}, {}\n    {}{}", secondsText(own.seconds),
+        own.seconds > best ? fmt::format("{:.1f} % slower than the first", 100 * (own.seconds / best - 1))
+                           : "as fast as the first",
+        behind, bytesText(double(own.bytes)), own.layout, differences.empty() ? "" : "\n    " + differences);
+  }
+
+  std::string paretoText(const AutoSize &size) const {
+    return "the fastest within less and less memory:\n" + layoutsText(size.pareto->layouts, size.devices) +
+           fmt::format("none fits into {}\n", bytesText(double(size.pareto->tooLittle)));
+  }
+
+  static std::string changesText(const std::vector<ChangedMachine> &changes) {
+    std::vector<Row> rows;
+    for (const ChangedMachine &changed : changes) {
+      const std::vector<std::string> overtaken = overtakenIn(changed.order());
+      rows.push_back(
+          {changed.change, overtaken.empty() ? "does not change" : fmt::format("{}", fmt::join(overtaken, ", "))});
+    }
+    return fmt::format("sensitivity, the order of the first {}:\n", changes.front().seconds.size()) +
+           tableOf(rows, "<<");
+  }
+  // "2 before 1": neighbours that have changed places.
+  static std::vector<std::string> overtakenIn(const std::vector<int64_t> &order) {
     std::vector<std::string> texts;
-    for (const PartDifference &difference : other.differences)
+    for (size_t i = 1; i < order.size(); ++i)
+      if (order[i - 1] > order[i])
+        texts.push_back(fmt::format("{} before {}", order[i - 1], order[i]));
+    return texts;
+  }
+
+  static std::string differencesText(const std::vector<PartDifference> &differences, double best) {
+    std::vector<std::string> texts;
+    for (const PartDifference &difference : differences)
       texts.push_back(fmt::format("{} {:+.1f} %", difference.part, 100 * difference.seconds / best));
     return fmt::format("{}", fmt::join(texts, ", "));
   }
@@ -149,9 +203,10 @@ private:
 
 } // namespace
 
-std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory) {
+std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory, bool mayBeFaster) {
   constexpr double kMostDifference = 0.01;
-  if (std::abs(layout.searchedSeconds - layout.seconds) > kMostDifference * layout.seconds)
+  const double faster = layout.searchedSeconds - layout.seconds;
+  if ((mayBeFaster ? -faster : std::abs(faster)) > kMostDifference * layout.seconds)
     return fmt::format("the search says {:.6f} s, the plan {:.6f} s ({:+.2f} %)", layout.searchedSeconds,
                        layout.seconds, 100 * (layout.searchedSeconds / layout.seconds - 1));
   if (layout.bytes > memory)
@@ -159,6 +214,25 @@ std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hos
   if (layout.hostBytes > hostMemory)
     return fmt::format("the plan has {} bytes of the host, of {}", layout.hostBytes, hostMemory);
   return {};
+}
+
+std::vector<int64_t> ChangedMachine::order() const {
+  std::vector<int64_t> numbers(seconds.size());
+  std::iota(numbers.begin(), numbers.end(), int64_t(1));
+  std::ranges::stable_sort(numbers, {}, [&](int64_t number) { return seconds[size_t(number - 1)]; });
+  return numbers;
+}
+
+std::vector<ProvedLayout> AutoSize::all() const {
+  std::vector<ProvedLayout> all = layouts;
+  if (nearest && nearest->layout)
+    all.push_back(*nearest->layout);
+  for (const AskedLayout &own : asked)
+    if (own.layout)
+      all.push_back(*own.layout);
+  if (pareto)
+    all.insert(all.end(), pareto->layouts.begin() + 1, pareto->layouts.end());
+  return all;
 }
 
 double AutoReport::daysOf(double secondsOfStep) const {

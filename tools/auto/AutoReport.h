@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,8 @@ struct ProvedLayout {
 };
 
 // How the plan differs from what the search said of it: by more than 1 % in seconds, or by bytes above `memory` and `hostMemory`; empty:
-// it does not.
-std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory);
+// it does not. With `mayBeFaster` the plan may take less time than the search says.
+std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory, bool mayBeFaster = false);
 
 struct PartDifference {
   std::string part; // as mgc explain names it: "collectives of tensor parallelism"
@@ -37,6 +38,34 @@ struct OtherValue {
   std::string refusal;
 };
 
+// The fastest layouts within less and less memory.
+struct ParetoRows {
+  std::vector<ProvedLayout> layouts;
+  int64_t tooLittle = 0; // bytes into which none fits
+};
+
+// Seconds of the layouts on a machine that differs a little from the one that they were searched for.
+struct ChangedMachine {
+  std::string change;                 // "links at 0.8 of their bandwidth"
+  std::vector<double> seconds;        // by layout that has a plan
+  std::vector<int64_t> order() const; // their numbers, from 1, the fastest first
+};
+
+// A layout that was asked for beside those that were searched.
+struct AskedLayout {
+  std::string asked;                       // "tp=4,pp=8"
+  std::optional<ProvedLayout> layout;      // none: no layout has these options and fits
+  std::vector<PartDifference> differences; // from the best layout
+  std::string refusal;
+};
+
+// Where nothing fits.
+struct NearestLayout {
+  std::optional<ProvedLayout> layout; // needs least memory on these devices; none: not looked for
+  int64_t devices = 0;                // with so many there is a layout that fits, `onThese`; 0: none is known
+  std::string onThese;
+};
+
 struct AutoCounts {
   int64_t enumerated = 0, refused = 0, tooLarge = 0, tooSlow = 0, estimated = 0, unfit = 0, shapes = 0, compiled = 0;
   double seconds = 0; // the search took so long
@@ -45,11 +74,17 @@ struct AutoCounts {
 // The layouts of one number of devices.
 struct AutoSize {
   int64_t devices = 1;
-  std::vector<ProvedLayout> layouts; // the fastest first
-  std::string refusal;               // why there is none
+  std::vector<ProvedLayout> layouts;    // the fastest first
+  std::string refusal;                  // why there is none
+  std::optional<NearestLayout> nearest; // to what fits, where nothing does
   AutoCounts counts;
-  bool hasOthers = false;
-  std::vector<OtherValue> others;
+  // Answers to the other flags of the search.
+  std::optional<std::vector<OtherValue>> others;
+  std::vector<AskedLayout> asked;
+  std::optional<ParetoRows> pareto;
+  std::optional<std::vector<ChangedMachine>> changes;
+
+  std::vector<ProvedLayout> all() const; // all layouts that were proved
 };
 
 struct AutoReport {

@@ -3,14 +3,14 @@
 
 #include "frontend/layout/Options.h"
 #include "runtime/base/Problems.h"
+#include "tools/auto/AskedLayouts.h"
+#include "tools/auto/Nearest.h"
 #include "tools/auto/OtherValues.h"
-#include "tools/flags/Quoted.h"
+#include "tools/auto/Pareto.h"
+#include "tools/auto/Sensitivity.h"
 #include "tools/process/Process.h"
 
-#include <algorithm>
 #include <chrono>
-#include <numeric>
-#include <ranges>
 
 namespace mgc::tools {
 
@@ -20,8 +20,9 @@ using frontend::LayoutOptions;
 
 class LayoutChooser {
 public:
-  LayoutChooser(const CompileFlags &flags, const AutoModel &model, const SearchedSpace &space)
-      : flags_(flags), model_(model), space_(space) {
+  LayoutChooser(const CompileFlags &flags, const AutoModel &model, const SearchedSpace &space,
+                const std::vector<AskedSearch> &asked)
+      : flags_(flags), model_(model), space_(space), asked_(asked) {
     const LayoutOptions &given = space.given;
     report_ = {flags.model,
                space.machine.name,
@@ -55,13 +56,36 @@ private:
     size.counts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (found.answers.empty()) {
       size.refusal = search.refusalOf(space_.given, found);
+      if (LayoutSearch::needsMemory(found)) {
+        size.nearest = nearestOf(search, flags_);
+        size.refusal += textOf(*size.nearest, space_);
+      }
       return;
     }
-    prove(found.answers, size);
-    if (flags_.automatic.why && best_.hasPlan()) {
-      size.hasOthers = true;
+    const std::vector<MachineChange> changes =
+        flags_.automatic.sensitivity ? changesOf(space_.machine) : std::vector<MachineChange>();
+    std::vector<cost::Machine> machines;
+    for (const MachineChange &change : changes)
+      machines.push_back(change.machine);
+    const std::vector<Proof> proofs = prove(search, flags_, found.answers, machines);
+    for (const Proof &proof : proofs)
+      size.layouts.push_back(proof.layout);
+    best_ = proofs.front().trial;
+    if (!best_.hasPlan())
+      return;
+    if (!changes.empty())
+      size.changes = sensitivityOf(proofs, changes);
+    addSearches(search, size);
+  }
+
+  // Others that are asked for beside the best layout.
+  void addSearches(const LayoutSearch &search, AutoSize &size) {
+    if (flags_.automatic.why)
       size.others = otherValues(search, best_);
-    }
+    for (const AskedSearch &asked : asked_)
+      size.asked.push_back(askedLayout(asked, search, flags_, best_));
+    if (flags_.automatic.pareto)
+      size.pareto = paretoRows(search, flags_, size.layouts.front());
   }
 
   static AutoCounts countsOf(const planner::SearchCounts &counts) {
@@ -69,47 +93,12 @@ private:
             counts.estimated,  counts.unfit,   counts.shapes,   counts.compiled};
   }
 
-  void prove(const std::vector<planner::Answer> &answers, AutoSize &size) {
-    std::vector<LayoutOptions> options;
-    for (const planner::Answer &answer : answers)
-      options.push_back(answer.options);
-    const std::vector<planner::Trial> trials = planner::tryEach(options, model_.make);
-    std::vector<size_t> order(answers.size());
-    std::iota(order.begin(), order.end(), size_t(0));
-    std::ranges::stable_sort(order, {}, [&](size_t i) { return std::pair(!trials[i].hasPlan(), trials[i].seconds); });
-    for (const size_t i : order)
-      size.layouts.push_back(provedOf(answers[i], trials[i]));
-    best_ = trials[order.front()];
-  }
-
-  ProvedLayout provedOf(const planner::Answer &answer, const planner::Trial &trial) const {
-    ProvedLayout proved{shortLayout(space_.given, answer.options), commandOf(answer.options)};
-    proved.seconds = trial.seconds, proved.tokensPerSecond = trial.tokensPerSecond;
-    proved.utilisation = trial.modelUtilisation;
-    proved.bytes = trial.bytes, proved.hostBytes = trial.hostBytes;
-    proved.searchedSeconds = answer.estimate.seconds, proved.searchedBytes = answer.estimate.bytes();
-    proved.problem = trial.hasPlan() ? differenceIn(proved, space_.memory, space_.hostMemory)
-                                     : "the search found a layout that has no plan: " + trial.refusal;
-    return proved;
-  }
-
-  std::string commandOf(const LayoutOptions &options) const {
-    std::string command = "mgc compile " + quoted(flags_.model);
-    for (const auto word : std::views::split(frontend::flagsOf(options), ' '))
-      command += " " + quoted(std::string(word.begin(), word.end()));
-    if (!flags_.rules.empty())
-      command += " --rules " + quoted(flags_.rules);
-    if (!flags_.fusion)
-      command += " --no-fusion";
-    return command + " -o " + (flags_.output.empty() ? "PLAN" : quoted(flags_.output));
-  }
-
   Status verify() const {
-    Problems problems("--auto");
+    Problems problems(searchText(flags_));
     for (const AutoSize &size : report_.sizes) {
       if (size.layouts.empty())
         problems.add("{}{}", report_.sizes.size() > 1 ? fmt::format("{} devices: ", size.devices) : "", size.refusal);
-      for (const ProvedLayout &layout : size.layouts)
+      for (const ProvedLayout &layout : size.all())
         if (!layout.problem.empty()) {
           problems.add("an error of mgc: {}", layout.problem);
           problems.hint("{}", layout.command);
@@ -121,6 +110,7 @@ private:
   const CompileFlags &flags_;
   const AutoModel &model_;
   const SearchedSpace &space_;
+  const std::vector<AskedSearch> &asked_;
   AutoReport report_;
   planner::Trial best_;
 };
@@ -129,7 +119,8 @@ private:
 
 Result<LayoutOptions> chooseLayout(const CompileFlags &flags, const AutoModel &model) {
   MGC_ASSIGN(space, spaceOf(flags, model.file, model.supported));
-  return LayoutChooser(flags, model, space).run();
+  MGC_ASSIGN(asked, askedSearches(flags, model, space));
+  return LayoutChooser(flags, model, space, asked).run();
 }
 
 } // namespace mgc::tools

@@ -1,10 +1,9 @@
 // See OtherValues.h.
 #include "tools/auto/OtherValues.h"
 
-#include "tools/page/Prediction.h"
+#include "tools/auto/PartDifferences.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 namespace mgc::tools {
@@ -66,23 +65,6 @@ ValuesOfAny valuesOf(const LayoutOption &row) {
   return ValuesOfOption<std::string>(std::get<frontend::OptionField<std::string>>(row.field));
 }
 
-// The parts that differ most, for more or for less.
-std::vector<PartDifference> differencesOf(const planner::Trial &best, const planner::Trial &other) {
-  constexpr size_t kMost = 3;
-  constexpr double kLeastShare = 0.001; // in the best layout's step
-  std::vector<PartDifference> differences;
-  for (const NamedPart &part : namedParts()) {
-    const std::string_view text = part.text;
-    const double seconds = other.parts.*part.seconds - best.parts.*part.seconds;
-    if (std::abs(seconds) >= kLeastShare * best.seconds)
-      differences.push_back({std::string(text.substr(0, text.find(':'))), seconds});
-  }
-  std::ranges::stable_sort(differences, std::greater(),
-                           [](const PartDifference &difference) { return std::abs(difference.seconds); });
-  differences.resize(std::min(kMost, differences.size()));
-  return differences;
-}
-
 OtherValue bestOf(const LayoutSearch &search, const LayoutOptions &given, const planner::Trial &best) {
   OtherValue other;
   const planner::FoundLayouts found = search.fastest(given, 1);
@@ -97,7 +79,8 @@ OtherValue bestOf(const LayoutSearch &search, const LayoutOptions &given, const 
     return other;
   other.layout = shortLayout(search.given(), trial.options);
   other.seconds = trial.seconds, other.bytes = trial.bytes;
-  other.differences = differencesOf(best, trial);
+  constexpr size_t kMostParts = 3;
+  other.differences = differencesOf(best, trial, kMostParts);
   return other;
 }
 

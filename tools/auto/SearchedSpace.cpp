@@ -22,6 +22,7 @@ public:
 
   Result<SearchedSpace> run() {
     space_.given = frontend::either(flags_.layout, file_.defaults);
+    space_.onlyOpen = !flags_.automatic.isOn;
     readOpen();
     readRanges();
     readBatch();
@@ -34,15 +35,17 @@ public:
   }
 
 private:
-  // `--zero auto` leaves open what the search chooses anyway.
+  // `--zero auto` leaves open what --auto chooses anyway.
   void readOpen() {
-    if (space_.given.zero == frontend::kAuto)
-      space_.given.zero.reset();
-    for (const frontend::LayoutOption &row : frontend::layoutOptions())
+    for (const frontend::LayoutOption &row : frontend::layoutOptions()) {
+      if (const auto *field = std::get_if<frontend::OptionField<int64_t>>(&row.field);
+          field && !space_.onlyOpen && space_.given.**field == frontend::kAuto)
+        (space_.given.**field).reset();
       if (!row.isEstimated && isOn(row)) {
-        problems_.add("--auto with {}: the search does not know what it costs", row.flag);
-        problems_.hint("possible: --auto without {}, or the layout that it gives with it", row.flag);
+        problems_.add("{} with {}: the search does not know what it costs", search_, row.flag);
+        problems_.hint("possible: {} without {}, or the layout that it gives with it", search_, row.flag);
       }
+    }
   }
 
   // It is given, and no switch that is off.
@@ -61,15 +64,14 @@ private:
   void readRanges() {
     for (const frontend::LayoutOption &row : frontend::layoutOptions())
       if (const auto *field = std::get_if<frontend::OptionField<int64_t>>(&row.field))
-        if (const std::optional<int64_t> &value = space_.given.**field;
-            value && !(row.orAuto && *value == frontend::kAuto))
+        if (const std::optional<int64_t> &value = space_.given.**field; value && *value != frontend::kAuto)
           problems_.expect(*value >= row.least && *value <= row.most, "{} {} is not from {} to {}", row.flag, *value,
                            row.least, row.most);
   }
 
   void readBatch() {
     if (!space_.given.gbs) {
-      problems_.add("--auto without {}: the sequences of a step are part of the training, and are never chosen",
+      problems_.add("{} without {}: the sequences of a step are part of the training, and are never chosen", search_,
                     flagOf(&LayoutOptions::gbs));
       problems_.hint("expected {} SEQUENCES", flagOf(&LayoutOptions::gbs));
     }
@@ -83,12 +85,12 @@ private:
     if (space_.devices.empty()) {
       if (given.world)
         space_.devices = {*given.world};
-      else if (given.tp && given.cp && given.pp && given.dp)
-        space_.devices = {productOfAxes()};
+      else if (const std::optional<int64_t> product = productOfAxes())
+        space_.devices = {*product};
       else {
-        problems_.add("--auto: the number of devices is missing");
-        problems_.hint("expected --devices N, or {} N, or all of --tp, --cp, --pp and --dp",
-                       flagOf(&LayoutOptions::world));
+        problems_.add("{}: the number of devices is missing", search_);
+        problems_.hint("expected {} N, or {} N{}", kDevicesFlag, flagOf(&LayoutOptions::world),
+                       space_.onlyOpen ? "" : ", or all of --tp, --cp, --pp and --dp");
       }
     }
     const frontend::LayoutOption &world = frontend::optionOf(&LayoutOptions::world);
@@ -97,12 +99,16 @@ private:
         readFixed(devices);
   }
 
-  // No more than the most that there may be, and then it is refused with --world.
-  int64_t productOfAxes() const {
+  // No more than the most that there may be, and then it is refused with --world. Nothing where an axis is searched.
+  std::optional<int64_t> productOfAxes() const {
     const int64_t most = frontend::optionOf(&LayoutOptions::world).most + 1;
     int64_t product = 1;
-    for (const int64_t size : {*space_.given.tp, *space_.given.cp, *space_.given.pp, *space_.given.dp})
-      product = std::min(most, product * std::clamp(size, int64_t(1), most));
+    for (const auto field : {&LayoutOptions::tp, &LayoutOptions::cp, &LayoutOptions::pp, &LayoutOptions::dp}) {
+      const std::optional<int64_t> &size = space_.given.*field;
+      if (space_.onlyOpen ? size == frontend::kAuto : !size)
+        return std::nullopt;
+      product = std::min(most, product * std::clamp(size.value_or(1), int64_t(1), most));
+    }
     return product;
   }
 
@@ -137,10 +143,14 @@ private:
       problems_.add("-o {} with several --devices: one plan is of one number of devices", flags_.output);
       problems_.hint("possible: one number, or no -o, which compares them");
     }
-    if (space_.devices.size() > 1 && flags_.automatic.why) {
-      problems_.add("--why with several --devices: it explains the layout of one number of devices");
-      problems_.hint("possible: one number, or no --why");
-    }
+    const AutoFlags &asked = flags_.automatic;
+    for (const auto &[isAsked, flag] :
+         {std::pair(asked.why, kWhyFlag), std::pair(!asked.explained.empty(), kExplainFlag),
+          std::pair(asked.pareto, kParetoFlag), std::pair(asked.sensitivity, kSensitivityFlag)})
+      if (space_.devices.size() > 1 && isAsked) {
+        problems_.add("{} with several --devices: it is of the layouts of one number of devices", flag);
+        problems_.hint("possible: one number, or no {}", flag);
+      }
   }
 
   // The target and the machine follow from each other.
@@ -179,7 +189,7 @@ private:
     const auto host = static_cast<int64_t>(space_.machine.host.bytes);
     MGC_SET(space_.memory, bytesOf(&LayoutOptions::memory, device));
     MGC_SET(space_.hostMemory, bytesOf(&LayoutOptions::hostMemory, host));
-    if (given.memory || !fixesPolicies())
+    if (given.memory || !(space_.onlyOpen || fixesPolicies()))
       given.memory = std::to_string(space_.memory);
     return Status::ok();
   }
@@ -201,6 +211,7 @@ private:
   }
 
   const CompileFlags &flags_;
+  const std::string search_ = searchText(flags_);
   const frontend::ModelFile &file_;
   const frontend::Supported &supported_;
   SearchedSpace space_;

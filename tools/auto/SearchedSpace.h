@@ -1,4 +1,4 @@
-// The space that --auto searches. In: the command line and the model's file. Out: the options that are fixed, the machine, the
+// The space that --auto searches, or --tp auto. In: the command line and the model's file. Out: the options that are fixed, the machine, the
 // memory of a rank, the numbers of devices.
 #pragma once
 
@@ -11,6 +11,7 @@ namespace mgc::tools {
 struct SearchedSpace {
   frontend::LayoutOptions given; // flags, the options of the model's file, and what follows: machine, target, memory
   cost::Machine machine;
+  bool onlyOpen = false;              // options that are kAuto are searched; else all that are not given
   int64_t memory = 0, hostMemory = 0; // bytes that a rank may take
   std::vector<int64_t> devices;
 };

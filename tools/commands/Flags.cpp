@@ -24,36 +24,63 @@ void addTuning(CLI::App &app, CompileFlags &flags) {
       ->needs(tune);
 }
 
-void addAuto(CLI::App &app, AutoFlags &flags) {
+std::function<void(const std::vector<std::string> &)> readExplained(std::vector<ExplainedOptions> &explained,
+                                                                    const frontend::Supported &supported) {
+  return [&](const std::vector<std::string> &texts) {
+    for (const std::string &text : texts) {
+      const Result<frontend::LayoutOptions> options = parseLayoutKeys(text, supported);
+      if (!options.isOk())
+        throw CLI::ValidationError(kExplainFlag, options.status().message());
+      explained.push_back({text, *options});
+    }
+  };
+}
+
+constexpr const char *kSearchGroup = "Search";
+
+void addAuto(CLI::App &app, AutoFlags &flags, const frontend::Supported &supported) {
   constexpr int64_t kMostDevices = 1 << 24, kMostLayouts = 100, kMostSizes = 32;
-  CLI::App &group = *app.add_option_group("Search");
-  CLI::Option *on =
-      group
-          .add_flag(kAutoFlag, flags.isOn,
-                    "Search the fastest layout that fits, as predicted, docs/planner.md; flags that are given are "
-                    "fixed. Without -o it is printed alone")
-          ->disable_flag_override();
+  CLI::App &group = *app.add_option_group(kSearchGroup);
+  group
+      .add_flag(kAutoFlag, flags.isOn,
+                "Search the fastest layout that fits, as predicted, docs/planner.md; flags that are given are "
+                "fixed. --tp auto in its place searches tp alone, and so with each option that has the value auto. "
+                "Without -o it is printed alone")
+      ->disable_flag_override();
   addList<int64_t>(
       group, kDevicesFlag, [&flags](std::vector<int64_t> devices) { flags.devices = std::move(devices); },
-      "With --auto: devices, a rank each; several numbers, 64,128,256: the best layout of each (default: --world, or "
+      "With a search: devices, a rank each; several numbers, 64,128,256: the best layout of each (default: --world, or "
       "--tp, --cp, --pp and --dp multiplied)",
-      wholeNumber(1, kMostDevices), kMostSizes)
-      ->needs(on);
-  group.add_option(kTopFlag, flags.top, "With --auto: so many layouts, the fastest, are compiled, proved and printed")
+      wholeNumber(1, kMostDevices), kMostSizes);
+  group
+      .add_option(kTopFlag, flags.top, "With a search: so many layouts, the fastest, are compiled, proved and printed")
       ->transform(wholeNumber(1, kMostLayouts))
-      ->capture_default_str()
-      ->needs(on);
+      ->capture_default_str();
   group
       .add_flag(kWhyFlag, flags.why,
-                "With --auto: for each option that was searched the best layout with another value, by a search each")
-      ->disable_flag_override()
-      ->needs(on);
-  group.add_flag("--json", flags.json, "With --auto: machine-readable")->disable_flag_override()->needs(on);
+                "With a search: for each option that was searched the best layout with another value, by a search each")
+      ->disable_flag_override();
+  group
+      .add_option_function<std::vector<std::string>>(kExplainFlag, readExplained(flags.explained, supported),
+                                                     "With a search: the best layout with these options, tp=4,pp=8, "
+                                                     "how much slower it is than the first, and why; "
+                                                     "several are each a layout")
+      ->type_size(1)
+      ->expected(1, CLI::detail::expected_max_vector_size);
+  group
+      .add_flag(kParetoFlag, flags.pareto,
+                "With a search: the fastest layouts within less and less memory, by a search each")
+      ->disable_flag_override();
+  group
+      .add_flag(kSensitivityFlag, flags.sensitivity,
+                "With a search: whether the layouts come in another order where links, products, attention or memory "
+                "are slower or faster than the machine says")
+      ->disable_flag_override();
+  group.add_flag("--json", flags.json, "With a search: machine-readable")->disable_flag_override();
   group
       .add_option("--train-samples", flags.trainSamples,
-                  "With --auto: sequences of a whole training, whose days and device-hours are printed")
-      ->transform(wholeNumber(1))
-      ->needs(on);
+                  "With a search: sequences of a whole training, whose days and device-hours are printed")
+      ->transform(wholeNumber(1));
 }
 
 void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &supported) {
@@ -63,7 +90,7 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
   app.add_option("-o,--output", flags.output, "Folder of the plan")->check(notEmpty());
   app.add_option(std::string(kConfigFlag), flags.config, kConfigHelp)->check(notEmpty());
   addLayoutFlags(app, flags.layout, supported);
-  addAuto(app, flags.automatic);
+  addAuto(app, flags.automatic, supported);
   app.add_option("--target-cpu", flags.cpu,
                  "Kernels for this CPU alone: native, x86-64-v3, x86-64-v4, znver4, ... (default: for AVX2 and "
                  "AVX-512, chosen at load)")
@@ -180,6 +207,25 @@ static Status takeForeign(const CLI::App &command, std::vector<std::string> &wor
   return Status::ok();
 }
 
+bool mgc::tools::isSearch(const CompileFlags &flags) {
+  return flags.automatic.isOn || frontend::leavesToSearch(flags.layout);
+}
+
+std::string mgc::tools::searchText(const CompileFlags &flags) {
+  return flags.automatic.isOn ? kAutoFlag : frontend::flagsOf(frontend::openOf(flags.layout));
+}
+
+// Flags of a search do nothing without one.
+static Status verifySearch(const CLI::App &compile, const CompileFlags &flags) {
+  if (isSearch(flags))
+    return Status::ok();
+  for (const CLI::Option *option : compile.get_option_group(kSearchGroup)->get_options())
+    if (option->count() > 0)
+      return errorf("{} requires {}, or auto as the value of an option that is searched: --tp auto", option->get_name(),
+                    kAutoFlag);
+  return Status::ok();
+}
+
 static ProposedWords proposedWords(const frontend::Supported &supported, const PhaseNames &phases) {
   return [&](const CLI::Option &option) -> std::vector<std::string> {
     const auto &rows = frontend::layoutOptions();
@@ -261,8 +307,11 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
     say(stderr, "mgc explain: PLAN is missing: the folder of the plan\n");
     parsed.exitCode = 2;
   }
-  if (compile->parsed() && parsed.flags.compile.output.empty() && parsed.flags.compile.to.empty() &&
-      !parsed.flags.compile.automatic.isOn) {
+  if (const Status search = verifySearch(*compile, parsed.flags.compile); compile->parsed() && !search.isOk()) {
+    say(stderr, "mgc compile: {}\n", search.message());
+    parsed.exitCode = 2;
+  } else if (compile->parsed() && parsed.flags.compile.output.empty() && parsed.flags.compile.to.empty() &&
+             !isSearch(parsed.flags.compile)) {
     say(stderr, "mgc compile: -o PLAN/ is missing: the folder to write the plan to\n");
     parsed.exitCode = 2;
   }

@@ -10,16 +10,26 @@ inline constexpr std::string_view kTranslate = "translate"; // the command that 
 
 // Flags of the search, which are mgrun's to answer too.
 inline constexpr const char *kAutoFlag = "--auto", *kDevicesFlag = "--devices", *kTopFlag = "--top",
-                            *kWhyFlag = "--why";
+                            *kWhyFlag = "--why", *kExplainFlag = "--explain", *kParetoFlag = "--pareto",
+                            *kSensitivityFlag = "--sensitivity";
+
+// --explain: options of a layout, as the text has them: "tp=4,pp=8".
+struct ExplainedOptions {
+  std::string text;
+  frontend::LayoutOptions options;
+};
 
 // --auto, and the flags that are read beside it alone.
 struct AutoFlags {
   bool isOn = false;
-  std::vector<int64_t> devices; // --devices; empty: as many as the layout's flags say
-  int64_t top = 5;              // --top: how many layouts are compiled and printed
-  bool why = false;             // --why: the best layout with another value of each option
-  bool json = false;            // --json
-  int64_t trainSamples = 0;     // --train-samples; 0: how long a training takes is not asked for
+  std::vector<int64_t> devices;            // --devices; empty: as many as the layout's flags say
+  int64_t top = 5;                         // --top: how many layouts are compiled and printed
+  bool why = false;                        // --why: the best layout with another value of each option
+  bool pareto = false;                     // --pareto: the fastest layouts within less memory
+  bool sensitivity = false;                // --sensitivity: the order of the layouts on machines that differ
+  std::vector<ExplainedOptions> explained; // --explain
+  bool json = false;                       // --json
+  int64_t trainSamples = 0;                // --train-samples; 0: how long a training takes is not asked for
 };
 
 struct CompileFlags {
@@ -81,6 +91,11 @@ struct PhaseNames {
 // `version`: what --version prints.
 Parsed parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported,
                   const PhaseNames &phases);
+
+// Whether a search chooses options of the layout: --auto, or --tp auto.
+bool isSearch(const CompileFlags &flags);
+// These flags: "--auto", "--tp auto --mbs auto".
+std::string searchText(const CompileFlags &flags);
 
 // The words of mgc compile behind its name; an error says what is wrong with them.
 Result<CompileFlags> parseCompileFlags(std::vector<std::string> words, const frontend::Supported &supported);

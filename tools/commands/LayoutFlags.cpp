@@ -1,7 +1,9 @@
 // See LayoutFlags.h.
 #include "tools/commands/LayoutFlags.h"
 
+#include "tools/flags/ConfigWords.h"
 #include "tools/flags/FlagChecks.h"
+#include "tools/flags/Usage.h"
 #include "tools/process/Process.h"
 
 #include <fmt/ranges.h>
@@ -87,7 +89,7 @@ private:
 
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<int64_t> &value) {
     CLI::Option *made = group_.add_option(names, value, helpOf(option, supported_))->transform(wholeNumber());
-    if (option.orAuto)
+    if (option.takesAuto())
       made->transform(CLI::Validator(
           [](std::string &text) {
             if (text == "auto")
@@ -147,6 +149,38 @@ void addLayoutFlags(CLI::App &app, LayoutOptions &layout, const frontend::Suppor
     flags.add(shorthand);
   for (const frontend::OptionWords &words : frontend::optionWords())
     flags.add(words);
+}
+
+static Result<ConfigEntry> readKey(const CLI::App &app, const std::string &part) {
+  const size_t end = part.find('=');
+  ConfigEntry entry{part.substr(0, end), {end == part.npos ? "true" : part.substr(end + 1)}};
+  std::ranges::replace(entry.key, '_', '-');
+  if (app.get_option_no_throw("--" + entry.key))
+    return entry;
+  std::vector<std::string> near = nearestNames("--" + entry.key, longNamesOf(app));
+  for (std::string &name : near)
+    name.erase(0, 2);
+  return errorf("'{}' is no option of a layout{}", part,
+                near.empty() ? ", expected such as tp=4,pp=8" : fmt::format("\n  possible: {}", fmt::join(near, ", ")));
+}
+
+Result<LayoutOptions> parseLayoutKeys(const std::string &text, const frontend::Supported &supported) {
+  LayoutOptions layout;
+  CLI::App app;
+  addLayoutFlags(app, layout, supported);
+  std::vector<ConfigEntry> entries;
+  for (const std::string &part : splitAtCommas(text)) {
+    MGC_ASSIGN(entry, readKey(app, part));
+    entries.push_back(std::move(entry));
+  }
+  MGC_ASSIGN(read, wordsOf(text, entries, app, {}, /*hasPositional=*/true));
+  try {
+    std::ranges::reverse(read.words);
+    app.parse(std::move(read.words));
+  } catch (const CLI::ParseError &error) {
+    return errorf("{}", error.what());
+  }
+  return layout;
 }
 
 } // namespace mgc::tools

@@ -30,7 +30,8 @@ std::string valuesOf(const LayoutOption &option, const frontend::Supported &supp
     return "text";
   if (option.most == std::numeric_limits<int64_t>::max())
     return "whole numbers";
-  return fmt::format("{} to {}{}", option.least, option.most, option.orAuto ? "; `auto`, as a flag" : "");
+  return fmt::format("{} to {}{}{}", option.least, option.most, option.takesAuto() ? "; `auto`, as a flag" : "",
+                     option.searched ? ": [searched](planner.md#one-choice)" : "");
 }
 
 std::string standardOf(const LayoutOption &option, const frontend::Supported &supported) {
@@ -176,7 +177,7 @@ std::string layoutFlagNames() {
     names.push_back(shorthand.flag);
   for (const frontend::OptionWords &words : frontend::optionWords())
     names.push_back(words.flag);
-  names.insert(names.end(), {kAutoFlag, kDevicesFlag, kTopFlag, kWhyFlag});
+  names.insert(names.end(), {kAutoFlag, kDevicesFlag, kTopFlag, kWhyFlag, kExplainFlag, kParetoFlag, kSensitivityFlag});
   return nlohmann::json(names).dump(1) + "\n";
 }
 

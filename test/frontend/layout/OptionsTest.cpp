@@ -54,6 +54,19 @@ TEST(Options, FlagsOfWhatIsGiven) {
                             "--zero 1 --schedule gpipe --reset-attention-mask");
 }
 
+TEST(Options, AnOpenNumberIsSearchedOrLeftToMemory) {
+  for (const LayoutOption &option : layoutOptions()) {
+    EXPECT_FALSE(option.searched && option.searchedWords) << option.flag;
+    if (!option.takesAuto())
+      continue;
+    LayoutOptions open{.gbs = 8};
+    open.*std::get<OptionField<int64_t>>(option.field) = kAuto;
+    EXPECT_EQ(flagsOf(openOf(open)), option.flag + " auto");
+    EXPECT_EQ(leavesToSearch(open), !option.orAuto) << option.flag;
+  }
+  EXPECT_FALSE(leavesToSearch({.tp = 2}));
+}
+
 TEST(Options, FlagsGoBeforeDefaults) {
   const LayoutOptions found = either({.tp = 2, .sp = false}, {.tp = 4, .pp = 3, .sp = true});
   EXPECT_EQ(found.tp, 2);

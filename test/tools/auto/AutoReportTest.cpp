@@ -25,6 +25,12 @@ TEST(AutoReport, aPlanMayDifferByOnePercent) {
             "the search says 1.900000 s, the plan 2.000000 s (-5.00 %)");
 }
 
+TEST(AutoReport, aPlanThatIsNotAmongTheFirstMayBeFaster) {
+  EXPECT_EQ(differenceIn(layoutOf(2, 2.1), kMemory, kHostMemory, /*mayBeFaster=*/true), "");
+  EXPECT_NE(differenceIn(layoutOf(2, 1.9), kMemory, kHostMemory, /*mayBeFaster=*/true), "");
+  EXPECT_NE(differenceIn(layoutOf(2, 2.1, kMemory + 1), kMemory, kHostMemory, /*mayBeFaster=*/true), "");
+}
+
 TEST(AutoReport, aPlanHasNoMoreBytesThanTheBudget) {
   EXPECT_EQ(differenceIn(layoutOf(1, 1, kMemory + 1), kMemory, kHostMemory),
             "the search says 900 bytes, the plan 1001, of 1000");
@@ -52,13 +58,53 @@ TEST(AutoReport, aTrainingTakesWholeSteps) {
 TEST(AutoReport, partsThatDifferStandBehindALayout) {
   AutoReport report = reportOf(0);
   AutoSize &size = report.sizes.front();
-  size.hasOthers = true;
-  size.others = {{"--tp", "4", "tp 4", 1.1 * 86400, 500, {{"products", 0.2 * 86400}, {"bubble", -0.1 * 86400}}, ""},
-                 {"--pp", "2", "", 0, 0, {}, "too large"}};
+  size.others = std::vector<OtherValue>{
+      {"--tp", "4", "tp 4", 1.1 * 86400, 500, {{"products", 0.2 * 86400}, {"bubble", -0.1 * 86400}}, ""},
+      {"--pp", "2", "", 0, 0, {}, "too large"}};
   const std::string text = textOf(report);
   EXPECT_NE(text.find("  --tp 4  +10.0 %  500 B  tp 4       products +20.0 %, bubble -10.0 %\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find("  --pp 2     none         too large\n"), std::string::npos) << text;
+}
+
+TEST(AutoReport, aLayoutOfOnesOwnHasAPlace) {
+  AutoReport report = reportOf(0);
+  AutoSize &size = report.sizes.front();
+  size.layouts.push_back(layoutOf(2 * 86400, 2 * 86400));
+  size.asked = {{"tp=2", layoutOf(86400, 86400), {}, ""},
+                {"tp=4", layoutOf(1.5 * 86400, 1.5 * 86400), {{"bubble", 0.5 * 86400}}, ""},
+                {"tp=8", layoutOf(3 * 86400, 3 * 86400), {}, ""},
+                {"tp=3", {}, {}, "too large"}};
+  const std::string text = textOf(report);
+  EXPECT_NE(text.find("  tp=2: 86400.00 s, as fast as the first, number 1, 1000 B\n    tp 2\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  tp=4: 129600.00 s, 50.0 % slower than the first, number 2, 1000 B\n    tp 2\n"
+                      "    bubble +50.0 %\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("200.0 % slower than the first, behind number 2, "), std::string::npos) << text;
+  EXPECT_NE(text.find("  tp=3: none: too large\n"), std::string::npos) << text;
+}
+
+TEST(AutoReport, layoutsChangePlacesOnAnotherMachine) {
+  const ChangedMachine changed{"slow links", {3, 1, 2, 2}};
+  EXPECT_EQ(changed.order(), (std::vector<int64_t>{2, 3, 4, 1}));
+  AutoReport report = reportOf(0);
+  report.sizes.front().changes = {{changed, {"fast links", {1, 1, 1, 1}}}};
+  const std::string text = textOf(report);
+  EXPECT_NE(
+      text.find("sensitivity, the order of the first 4:\n  slow links  4 before 1\n  fast links  does not change\n"),
+      std::string::npos)
+      << text;
+}
+
+TEST(AutoReport, problemsOfAllLayoutsAreFound) {
+  AutoReport report = reportOf(0);
+  AutoSize &size = report.sizes.front();
+  size.pareto = {{size.layouts.front(), layoutOf(2, 2)}, 1};
+  size.asked = {{"tp=2", layoutOf(3, 3), {}, ""}};
+  size.nearest = {layoutOf(4, 4), 0, ""};
+  EXPECT_EQ(size.all().size(), 4U);
 }
 
 // A path of a model may be any bytes.

@@ -1,0 +1,11 @@
+// mgc compile --pareto: the fastest layouts within less and less memory.
+#pragma once
+
+#include "tools/auto/ProveLayouts.h"
+
+namespace mgc::tools {
+
+// Begins with `fastest`; each takes at least a tenth less memory than the one before, and no other as little in less time. A search each.
+ParetoRows paretoRows(const LayoutSearch &search, const CompileFlags &flags, const ProvedLayout &fastest);
+
+} // namespace mgc::tools
