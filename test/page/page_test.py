@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -225,6 +226,10 @@ class Numbers(unittest.TestCase):
         os.makedirs("folder", exist_ok=True)
         with open("other.txt", "w") as file:
             file.write("mine")
+        shutil.copy(ROOT + "/examples/tiny-gpt/config.json", "config.json")
+        search = [MGC, "compile", "config.json", *"--auto --devices 1 --gbs 1 --html".split()]
+        self.assertIn("--html config.json: is the model itself", run(*search, "config.json", "--force", code=1))
+        self.assertIn("--html: folder: ", run(*search, "folder", code=1))
         for path, message in [("folder", "--html: folder: "), ("absent/p.html", "--html: absent/p.html: cannot create: "),
                               ("plan/plan.json", "--html plan/plan.json: is a file of the plan, expected another"),
                               ("other.txt", "--html other.txt: holds something else than a page of mgc, expected a new name")]:
@@ -344,6 +349,42 @@ class Shown(unittest.TestCase):
             found = self.browser.probe("runs.html", OVERFLOWS, (width, 900))
             self.assertLessEqual(*found["page"])
             self.assertEqual(found["wide"], [])
+
+    def test_answers_of_a_search(self):
+        shutil.copytree(ROOT + "/examples/tiny-gpt", "<b>&")
+        flags = [*"--gbs 8 --seq 64 --cp 1 --vpp 1 --mbs 1 --schedule 1f1b --machine cpu --auto --json".split()]
+        said = json.loads(run(MGC, "compile", "<b>&", *flags, *"--devices 4 --top 3 --html auto.html --pareto --sensitivity --why".split(),
+                              "--explain", "tp=2"))
+        self.assertEqual(data_of("auto.html"), said)
+        (size,) = said["sizes"]
+        title, points, rows, sections, shown = self.browser.probe("auto.html", """
+          const texts = selector => [...document.querySelectorAll(selector)].map(node => node.textContent);
+          return [document.querySelector("h1").textContent, document.querySelector(".curve").getAttribute("d").match(/[ML]/g).length,
+                  [...document.querySelectorAll("section table")].map(table => table.querySelectorAll("tbody tr").length), texts("nav a"),
+                  texts("#layouts tbody td")];""")
+        self.assertEqual(title, "<b>& on 4 devices of cpu")
+        self.assertEqual(points, len(size["pareto"]))
+        self.assertEqual(rows, [3, len(size["pareto"]), 1, len(size["why_not"]), len(size["sensitivity"]), 1])
+        self.assertEqual(sections, ["Layouts", "Memory and time", "Explained", "Why not", "Sensitivity", "Search"])
+        for layout in size["layouts"]:
+            self.assertIn(layout["command"], shown)
+        for width in 1440, 500:
+            found = self.browser.probe("auto.html", OVERFLOWS, (width, 900))
+            self.assertLessEqual(*found["page"])
+            self.assertEqual(found["wide"], [])
+
+    def test_a_search_without_an_answer(self):
+        flags = [*"--gbs 8 --seq 64 --cp 1 --vpp 1 --mbs 1 --machine cpu --auto --html none.html".split()]
+        run(MGC, "compile", ROOT + "/examples/tiny-gpt", *flags, "--devices", "7,4", code=1)
+        notes, rows = self.browser.probe("none.html", """
+          return [document.querySelector("#layouts .note").textContent, document.querySelectorAll("#layouts tbody tr").length];""")
+        self.assertRegex(notes, "^7 devices: each of 3 layouts is refused; the last: .*--gbs 8 is not")
+        self.assertEqual(rows, 1)
+        run(MGC, "compile", ROOT + "/examples/tiny-gpt", *flags, "--devices", "4", "--memory", "1KB", code=1)
+        notes, rows = self.browser.probe("none.html", """
+          return [document.querySelector("#layouts .note").textContent, document.querySelectorAll("#layouts tbody tr").length];""")
+        self.assertRegex(notes, r"^4 devices: none of \d+ layouts fits into 1000 B of a rank; .* needs least")
+        self.assertEqual(rows, 0)
 
     def test_both_colour_schemes(self):
         light, dark = self.browser.picture("run.html"), self.browser.picture("run.html", dark=True)

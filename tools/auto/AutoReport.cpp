@@ -173,6 +173,8 @@ private:
   }
 
   static std::string changesText(const std::vector<ChangedMachine> &changes) {
+    if (changes.front().seconds.size() < 2)
+      return "sensitivity: one layout alone has no order\n";
     std::vector<Row> rows;
     for (const ChangedMachine &changed : changes) {
       const std::vector<std::string> overtaken = overtakenIn(changed.order());

@@ -2,15 +2,18 @@
 #include "tools/auto/ChooseLayout.h"
 
 #include "frontend/layout/Options.h"
+#include "runtime/base/File.h"
 #include "runtime/base/Problems.h"
 #include "tools/auto/AskedLayouts.h"
 #include "tools/auto/Nearest.h"
 #include "tools/auto/OtherValues.h"
 #include "tools/auto/Pareto.h"
 #include "tools/auto/Sensitivity.h"
+#include "tools/page/Page.h"
 #include "tools/process/Process.h"
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 namespace mgc::tools {
 
@@ -40,6 +43,8 @@ public:
       addSize(devices);
     say(stdout, "{}", flags_.automatic.json ? jsonOf(report_) : textOf(report_));
     MGC_TRY(checkOutput());
+    if (const std::string &page = flags_.automatic.html; !page.empty())
+      MGC_TRY(writeFileAtomically(page, searchPage(nlohmann::json::parse(jsonOf(report_)))));
     MGC_TRY(verify());
     return best_.options;
   }
@@ -117,8 +122,16 @@ private:
 
 } // namespace
 
+static Status verifyPlace(const CompileFlags &flags) {
+  if (isSameFile(flags.automatic.html, flags.model))
+    return errorf("--html {}: is the model itself, expected another file", flags.automatic.html);
+  return verifyCreatable(pageKind(), flags.automatic.html, flags.force);
+}
+
 Result<LayoutOptions> chooseLayout(const CompileFlags &flags, const AutoModel &model) {
   MGC_ASSIGN(space, spaceOf(flags, model.file, model.supported));
+  if (!flags.automatic.html.empty())
+    MGC_TRY(verifyPlace(flags));
   MGC_ASSIGN(asked, askedSearches(flags, model, space));
   return LayoutChooser(flags, model, space, asked).run();
 }

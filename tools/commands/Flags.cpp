@@ -78,6 +78,10 @@ void addAuto(CLI::App &app, AutoFlags &flags, const frontend::Supported &support
       ->disable_flag_override();
   group.add_flag("--json", flags.json, "With a search: machine-readable")->disable_flag_override();
   group
+      .add_option("--html", flags.html,
+                  "With a search: file (.html) for all of it as a page to look at in a browser too")
+      ->check(notEmpty());
+  group
       .add_option("--train-samples", flags.trainSamples,
                   "With a search: sequences of a whole training, whose days and device-hours are printed")
       ->transform(wholeNumber(1));

@@ -29,6 +29,7 @@ struct AutoFlags {
   bool sensitivity = false;                // --sensitivity: the order of the layouts on machines that differ
   std::vector<ExplainedOptions> explained; // --explain
   bool json = false;                       // --json
+  std::string html;                        // --html: file for the page; empty: none
   int64_t trainSamples = 0;                // --train-samples; 0: how long a training takes is not asked for
 };
 

@@ -86,3 +86,4 @@ static std::string filled(std::string page, const Json &data) {
 
 std::string mgc::tools::pageText(const Json &data) { return filled(kPageTemplate, data); }
 std::string mgc::tools::comparisonPage(const Json &data) { return filled(kCompareTemplate, data); }
+std::string mgc::tools::searchPage(const Json &data) { return filled(kAutoTemplate, data); }

@@ -26,5 +26,7 @@ nlohmann::json pageData(const plan::Plan &plan, const cost::PlanFacts &facts, co
 std::string pageText(const nlohmann::json &data);
 // The page of mgc compare, of the data of tools/compare/Comparison.h.
 std::string comparisonPage(const nlohmann::json &data);
+// The page of a search of layouts, of what mgc compile --auto --json prints.
+std::string searchPage(const nlohmann::json &data);
 
 } // namespace mgc::tools

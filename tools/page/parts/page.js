@@ -24,12 +24,6 @@ function showHead({facts, run}) {
     element("li", {}, element("span", {}, name), element("strong", {}, value))));
 }
 
-function showSections() {
-  const sections = [...document.querySelectorAll("section")].filter(section => !section.hidden);
-  document.querySelector("nav").append(...sections.map(section =>
-    element("a", {href: `#${section.id}`}, section.querySelector("h2").textContent)));
-}
-
 function showPage(page) {
   const section = id => document.getElementById(id);
   showHead(page);
