@@ -13,12 +13,12 @@ namespace mgc::planner {
 
 class AskedModel {
 public:
-  // `example`: its folder. Options that it has not are searched.
+  // `example`: its folder. Options that are kAuto are searched; where none is, those that it has not.
   AskedModel(const std::string &example, frontend::LayoutOptions options, int64_t devices)
       : supported_(tools::supportedByCompiler()),
         file_(frontend::loadModel(testFile("../examples/" + example + "/config.json")).take()),
         given(frontend::either(std::move(options), file_.defaults)),
-        space{file_.model, supported_, devices, *given.gbs, given.seq.value_or(1024)},
+        space{file_.model, supported_, devices, *given.gbs, given.seq.value_or(1024), frontend::leavesToSearch(given)},
         machine(cost::findMachine(*given.machine).take()),
         make([this](mlir::MLIRContext &context,
                     const frontend::LayoutOptions &asked) -> Result<mlir::OwningOpRef<mlir::ModuleOp>> {

@@ -9,6 +9,7 @@
 
 using namespace mgc;
 using namespace mgc::planner;
+using frontend::kAuto;
 using frontend::LayoutOptions;
 
 namespace {
@@ -128,6 +129,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(SearchCase{"gpt", "tiny-gpt", 8, 16, 64, 75 * kGiB},
                     SearchCase{"memory", "qwen3-0.6b", 8, 16, 4096, 8 * kGiB, {.cp = 1}},
                     SearchCase{"context", "qwen3-0.6b", 8, 8, 4096, 75 * kGiB, {.tp = 1, .zero = 1}},
+                    SearchCase{"open",
+                               "qwen3-0.6b",
+                               8,
+                               32,
+                               256,
+                               75 * kGiB,
+                               {.tp = kAuto, .pp = kAuto, .mbs = kAuto, .zero = kAuto, .schedule = "zb-v"}},
                     SearchCase{"encoder", "t5-large", 8, 8, 512, 75 * kGiB, {.tp = 2, .cp = 1, .zero = 1}},
                     SearchCase{"experts", "qwen1.5-moe-a2.7b", 8, 8, 2048, 60 * kGiB, {.tp = 2, .cp = 1, .mbs = 1}}),
     [](const auto &info) { return info.param.name; });
