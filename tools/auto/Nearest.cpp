@@ -11,13 +11,14 @@ namespace mgc::tools {
 
 namespace {
 
+using frontend::LayoutOptions;
 using planner::FoundLayouts;
 
-constexpr int64_t kMostLayouts = 3000; // a search of more takes too long to be repeated
+constexpr int64_t kMostLayouts = 400; // a search of more takes too long to be repeated
 
 // A microbatch of fewer sequences never needs more memory.
 LayoutSearch ofLeastMicrobatch(const LayoutSearch &search) {
-  frontend::LayoutOptions given = search.given();
+  LayoutOptions given = search.given();
   if (!given.mbs || given.mbs == frontend::kAuto)
     given.mbs = 1;
   return search.with(std::move(given));
@@ -25,8 +26,9 @@ LayoutSearch ofLeastMicrobatch(const LayoutSearch &search) {
 
 bool isSmall(const LayoutSearch &search) {
   int64_t count = 0;
-  planner::SpaceOfLayouts(search.layouts(), search.given())
-      .forEach([&](const frontend::LayoutOptions &, const planner::Picks &) { ++count; });
+  planner::SpaceOfLayouts(search.layouts(), search.given()).forEach([&](const LayoutOptions &, const planner::Picks &) {
+    ++count;
+  });
   return count > 0 && count <= kMostLayouts;
 }
 
@@ -60,7 +62,8 @@ std::optional<ProvedLayout> leastMemory(const LayoutSearch &search, const Compil
 
 void addDevices(const LayoutSearch &search, NearestLayout &nearest) {
   constexpr int64_t kMostTimes = 64;
-  for (int64_t times = 2; times <= kMostTimes; times *= 2) {
+  const int64_t most = std::min(kMostTimes * search.devices(), frontend::optionOf(&LayoutOptions::world).most);
+  for (int64_t times = 2; times * search.devices() <= most; times *= 2) {
     const LayoutSearch more = search.onDevices(times * search.devices()), least = ofLeastMicrobatch(more);
     if (!isSmall(least))
       return;
@@ -82,18 +85,16 @@ NearestLayout nearestOf(const LayoutSearch &search, const CompileFlags &flags) {
   return nearest;
 }
 
-std::string textOf(const NearestLayout &nearest, const SearchedSpace &space) {
+std::string textOf(const NearestLayout &nearest, const SearchedSpace &space, const std::string &last) {
+  const std::string text = nearest.layout ? fmt::format("; {} needs least, {}", nearest.layout->layout,
+                                                        bytesText(double(nearest.layout->bytes)))
+                           : last.empty() ? ""
+                                          : "; the last: " + last.substr(0, last.find('\n'));
   std::vector<std::string> possible;
-  std::string text;
-  if (nearest.layout) {
-    text = fmt::format("; {} needs least, {}", nearest.layout->layout, bytesText(double(nearest.layout->bytes)));
-    if (space.given.memory)
-      possible.push_back(fmt::format("{} {}", frontend::optionOf(&frontend::LayoutOptions::memory).flag,
-                                     nearest.layout->searchedBytes));
-  }
-  if (!space.given.memory)
-    possible.push_back(fmt::format("{} 100% in place of options of recomputation",
-                                   frontend::optionOf(&frontend::LayoutOptions::memory).flag));
+  const std::string &memory = frontend::optionOf(&LayoutOptions::memory).flag;
+  possible.push_back(!space.given.memory ? memory + " 100% in place of options of recomputation"
+                     : nearest.layout    ? fmt::format("{} {}", memory, nearest.layout->searchedBytes)
+                                         : "more " + memory);
   possible.push_back(nearest.devices > 0 ? fmt::format("{} devices: {}", nearest.devices, nearest.onThese)
                                          : "more devices");
   return fmt::format("{}\n  possible: {}", text, fmt::join(possible, ", or "));
