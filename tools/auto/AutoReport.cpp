@@ -225,6 +225,12 @@ std::vector<int64_t> ChangedMachine::order() const {
   return numbers;
 }
 
+void ParetoRows::add(ProvedLayout next) {
+  while (next.problem.empty() && !layouts.empty() && layouts.back().seconds >= next.seconds)
+    layouts.pop_back();
+  layouts.push_back(std::move(next));
+}
+
 std::vector<ProvedLayout> AutoSize::all() const {
   std::vector<ProvedLayout> all = layouts;
   if (nearest && nearest->layout)
@@ -233,7 +239,7 @@ std::vector<ProvedLayout> AutoSize::all() const {
     if (own.layout)
       all.push_back(*own.layout);
   if (pareto)
-    all.insert(all.end(), pareto->layouts.begin() + 1, pareto->layouts.end());
+    all.insert(all.end(), pareto->layouts.begin(), pareto->layouts.end());
   return all;
 }
 

@@ -42,6 +42,8 @@ struct OtherValue {
 struct ParetoRows {
   std::vector<ProvedLayout> layouts;
   int64_t tooLittle = 0; // bytes into which none fits
+  // The next takes less memory than all others. Those that are no faster go, if it has no problem.
+  void add(ProvedLayout next);
 };
 
 // Seconds of the layouts on a machine that differs a little from the one that they were searched for.

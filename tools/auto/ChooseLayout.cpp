@@ -89,7 +89,7 @@ private:
       size.others = otherValues(search, best_);
     for (const AskedSearch &asked : asked_)
       size.asked.push_back(askedLayout(asked, search, flags_, best_));
-    if (flags_.automatic.pareto)
+    if (flags_.automatic.pareto && size.layouts.front().problem.empty())
       size.pareto = paretoRows(search, flags_, size.layouts.front());
   }
 

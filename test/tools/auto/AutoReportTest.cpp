@@ -98,10 +98,24 @@ TEST(AutoReport, layoutsChangePlacesOnAnotherMachine) {
       << text;
 }
 
+TEST(AutoReport, rowsOfMoreMemoryThatAreNoFasterGo) {
+  ParetoRows rows;
+  for (const auto [seconds, bytes] :
+       {std::pair(1.0, 900), std::pair(3.0, 800), std::pair(2.5, 700), std::pair(2.5, 600)})
+    rows.add(layoutOf(seconds, seconds, bytes));
+  ASSERT_EQ(rows.layouts.size(), 2U);
+  EXPECT_EQ(rows.layouts[0].bytes, 900);
+  EXPECT_EQ(rows.layouts[1].bytes, 600);
+  ProvedLayout none;
+  none.problem = "it has no plan";
+  rows.add(none);
+  EXPECT_EQ(rows.layouts.size(), 3U);
+}
+
 TEST(AutoReport, problemsOfAllLayoutsAreFound) {
   AutoReport report = reportOf(0);
   AutoSize &size = report.sizes.front();
-  size.pareto = {{size.layouts.front(), layoutOf(2, 2)}, 1};
+  size.pareto = {{layoutOf(2, 2)}, 1};
   size.asked = {{"tp=2", layoutOf(3, 3), {}, ""}};
   size.nearest = {layoutOf(4, 4), 0, ""};
   EXPECT_EQ(size.all().size(), 4U);
