@@ -97,7 +97,7 @@ std::string shortValue(const frontend::LayoutOption &option, const LayoutOptions
         if constexpr (std::is_same_v<decltype(field), frontend::OptionField<int64_t>>)
           return fmt::format("{} {}", name, *(options.*field));
         else if constexpr (std::is_same_v<decltype(field), frontend::OptionField<std::string>>)
-          return *(options.*field);
+          return option.searchedWords ? *(options.*field) : fmt::format("{} {}", name, *(options.*field));
         else if constexpr (std::is_same_v<decltype(field), frontend::OptionField<bool>>)
           return *(options.*field) ? name : "no " + name;
         else
