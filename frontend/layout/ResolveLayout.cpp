@@ -76,12 +76,7 @@ private:
     }
     if (*value >= T(option.least) && *value <= T(option.most))
       return *value;
-    if (value == T(kAuto) && option.takesAuto()) {
-      problems.add("{} auto: a search chooses it, and mgc compile alone searches", option.flag);
-      problems.hint("possible: a number from {} to {}", option.least, option.most);
-    } else {
-      problems.add("{} {} is not from {} to {}", option.flag, *value, option.least, option.most);
-    }
+    problems.add("{} {} is not from {} to {}", option.flag, *value, option.least, option.most);
     return T(option.least);
   }
 
