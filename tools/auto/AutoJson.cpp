@@ -111,6 +111,8 @@ std::string jsonOf(const AutoReport &report) {
                {"global_batch_size", report.globalBatchSize},
                {"sequence_length", report.sequenceLength},
                {"sizes", Json::array()}};
+  if (report.hasExperts)
+    json["expert_load"] = "even";
   for (const AutoSize &size : report.sizes)
     json["sizes"].push_back(jsonOf(report, size));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -61,10 +61,11 @@ private:
     std::vector<int64_t> devices;
     for (const AutoSize &size : report_.sizes)
       devices.push_back(size.devices);
-    return fmt::format("{} on {} device{} of {}, {} a rank; {} sequence{} of {} tokens a step, {}\n", report_.model,
+    return fmt::format("{} on {} device{} of {}, {} a rank; {} sequence{} of {} tokens a step, {}{}\n", report_.model,
                        fmt::join(devices, ", "), devices == std::vector<int64_t>{1} ? "" : "s", report_.machine,
                        bytesText(double(report_.memory)), report_.globalBatchSize,
-                       report_.globalBatchSize == 1 ? "" : "s", report_.sequenceLength, report_.dtype);
+                       report_.globalBatchSize == 1 ? "" : "s", report_.sequenceLength, report_.dtype,
+                       report_.hasExperts ? ", experts loaded evenly" : "");
   }
 
   Row titles(std::string first) const {

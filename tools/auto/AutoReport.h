@@ -95,6 +95,7 @@ struct AutoReport {
   int64_t globalBatchSize = 1, sequenceLength = 1;
   int64_t trainSamples = 0; // 0: not asked for
   std::vector<AutoSize> sizes;
+  bool hasExperts = false; // they are taken to be loaded evenly
 
   double daysOf(double secondsOfStep) const;
 };

@@ -35,7 +35,8 @@ public:
                *given.gbs,
                *given.seq,
                flags.automatic.trainSamples,
-               {}};
+               {},
+               model.file.model.hasExperts()};
   }
 
   Result<LayoutOptions> run() {

@@ -40,7 +40,7 @@ TEST(AutoReport, aPlanHasNoMoreBytesThanTheBudget) {
 }
 
 AutoReport reportOf(int64_t trainSamples) {
-  AutoReport report{"model", "h100", "cuda:sm_90", "bf16", kMemory, 8, 64, trainSamples, {}};
+  AutoReport report{"model", "h100", "cuda:sm_90", "bf16", kMemory, 8, 64, trainSamples, {}, false};
   AutoSize &size = report.sizes.emplace_back();
   size.devices = 2;
   size.layouts.push_back(layoutOf(86400, 86400));

@@ -87,7 +87,8 @@ function showSearch(report) {
   document.title = `${title}, layouts searched by mgc`;
   document.querySelector("h1").textContent = title;
   document.querySelector("header .note").textContent = `${bytesText(report.memory)} a rank; ${report.global_batch_size} ` +
-    `${report.global_batch_size === 1 ? "sequence" : "sequences"} of ${report.sequence_length} tokens a step, ${report.dtype}`;
+    `${report.global_batch_size === 1 ? "sequence" : "sequences"} of ${report.sequence_length} tokens a step, ${report.dtype}` +
+    (report.expert_load ? ", experts loaded evenly" : "");
   showLayouts(report);
   const [size] = sizes, best = size.layouts[0]?.seconds;
   if (size.pareto)
