@@ -2,8 +2,9 @@
 # Published steps (test/tables) beside the predictions of mgc explain: docs/published-runs.md.
 #
 #   test/bench/published.py --bin build/release/bin [--table T] [--model M] [--seen | --held] [--jobs N] [-v] [--json FILE]
-#                           [--machine-dir DIR]
+#                           [--machine-dir DIR] [--choice]
 #
+# --choice: only the groups of one model, devices and batch that ran in several layouts, beside the goals of a choice among them.
 # --machine-dir: machine files (a100.json, ..) that stand in for those of the same name in the binary. -v: every row.
 import argparse
 import collections
@@ -11,14 +12,13 @@ import concurrent.futures
 import dataclasses
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 
 import published
-from published import score
+from published import choosing, score
 from published.configurations import is_seen
 from published.row import BOUNDS, REASONS, Row, with_network
 
@@ -145,21 +145,6 @@ def print_errors(results):
         print(f"  {by:18} {part:29} {count:4} {mean:7.1%} {median:7.1%} {largest:7.1%}")
 
 
-def print_choices(choices):
-    print("\nchoice of the layout that is predicted fastest, where a model ran in several")
-    for group, layouts, regret, tau in choices:
-        model, layers, devices, batch, sequence, machine, stack = group
-        print(f"  {model} of {layers} layers, {devices} {machine}, batch {batch} of {sequence}, {stack}: {layouts} layouts, "
-              f"regret {regret:.1%}, tau {'-' if tau is None else f'{tau:.2f}'}")
-    stacks = collections.defaultdict(list)
-    for choice in choices:
-        stacks[choice[0][-1]].append(choice)
-    for stack, found in {**stacks, "all stacks": choices}.items():
-        regrets, taus = [regret for _, _, regret, _ in found], [tau for *_, tau in found if tau is not None]
-        print(f"  {stack}, {len(found)} groups: regret mean {statistics.mean(regrets):.1%}, max {max(regrets):.1%}"
-              + (f"; tau mean {statistics.mean(taus):.2f}, least {min(taus):.2f}" if taus else ""))
-
-
 def print_memory(results):
     wrong = [result for result in results if result.kind in ("predicted", "bound") and result.fits != result.row.ran]
     print(f"\n{len(wrong)} runs whose plan fits where they did not, or does not where they ran")
@@ -176,7 +161,8 @@ def text_of(results, choices):
              "fits": result.fits, "parts": result.parts, "refusal": result.refusal} for result in results]
     predicted = [result for result in results if result.kind == "predicted"]
     return json.dumps({"rows": rows, "errors": {by: score.parts(predicted, by) for by in score.BY},
-                       "choices": [dict(zip(("group", "layouts", "regret", "tau"), choice)) for choice in choices]}, indent=1)
+                       "choices": [{"group": choice.group, "layouts": len(choice.layouts), "regret": choice.regret, "tau": choice.tau}
+                                   for choice in choices]}, indent=1)
 
 
 def main():
@@ -187,6 +173,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--machine-dir", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--choice", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seen", action="store_true")
@@ -198,8 +185,12 @@ def main():
         if (given := getattr(options, flag)) and given not in names:
             sys.exit(f"published.py: --{flag} {given}: expected one of {', '.join(sorted(names))}")
     rows = [row for row in every if wanted(row, options)]
+    if options.choice:
+        rows = score.groups(rows)
     if not rows:
-        sys.exit(f"published.py: no row of {options.table} has the model {options.model}, or is {'seen' if options.seen else 'held'}")
+        sys.exit("published.py: no row is of the table, the model and the part that were asked for, in a group of several layouts"
+                 if options.choice else
+                 f"published.py: no row of {options.table} has the model {options.model}, or is {'seen' if options.seen else 'held'}")
     results, plans = results_of(rows, options)
     predicted = [result for result in results if result.kind == "predicted"]
     choices = list(score.choices(predicted))
@@ -209,7 +200,9 @@ def main():
     if predicted:
         print_errors(predicted)
     if choices:
-        print_choices(choices)
+        choosing.report(choices)
+        if options.choice:
+            choosing.report_misses(choices)
     print_memory(results)
     if options.json:
         options.json.write_text(text_of(results, choices))

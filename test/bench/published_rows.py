@@ -16,7 +16,7 @@ import tempfile
 import unittest
 
 import published
-from published import configurations, score
+from published import choosing, configurations, score
 from published.row import BOUNDS, REASONS, STACKS, TABLES, Row, lines, rounding
 
 ROWS = published.rows()
@@ -121,17 +121,40 @@ class Scores(unittest.TestCase):
 
     def test_the_regret_is_that_of_the_layout_predicted_fastest(self):
         results = [self.result("a", 1.0, 12.0), self.result("b", 2.0, 10.0), self.result("c", 3.0, 20.0)]
-        [(_, layouts, regret, tau)] = score.choices(results)
-        self.assertEqual((layouts, round(regret, 6), round(tau, 6)), (3, 0.2, round(1 / 3, 6)))
+        [choice] = score.choices(results)
+        self.assertEqual((len(choice.layouts), round(choice.regret, 6), round(choice.tau, 6)), (3, 0.2, round(1 / 3, 6)))
+        self.assertEqual((choice.chosen.row.flags, choice.fastest.row.flags), (("a",), ("b",)))
 
     def test_layouts_within_the_tie_have_no_order(self):
-        [(*_, tau)] = score.choices([self.result("a", 1.0, 10.2), self.result("b", 2.0, 10.0)])
-        self.assertIsNone(tau)
+        [choice] = score.choices([self.result("a", 1.0, 10.2), self.result("b", 2.0, 10.0)])
+        self.assertIsNone(choice.tau)
+
+    def test_of_layouts_predicted_alike_the_slowest_is_chosen(self):
+        [choice] = score.choices([self.result("a", 1.0, 10.0), self.result("b", 1.0, 12.0)])
+        self.assertEqual(round(choice.regret, 6), 0.2)
+
+    def test_groups_have_several_layouts(self):
+        rows = [Row(table="t", line=line, model=model, flags=(layout,), bound=bound)
+                for line, (model, layout, bound) in enumerate((("m", "a", ()), ("m", "b", ()), ("n", "a", ()), ("n", "a", ()),
+                                                               ("o", "a", ()), ("o", "b", ("vpp",))))]
+        self.assertEqual(score.groups(rows), rows[:2])
+
+    def test_goals_that_are_missed_are_said(self):
+        [within] = score.choices([self.result("a", 1.0, 10.0), self.result("b", 2.0, 12.0)])
+        [beyond] = score.choices([self.result("a", 1.0, 11.0), self.result("b", 2.0, 10.0)])
+        self.assertEqual(choosing.misses(within), [])
+        self.assertEqual(choosing.misses(beyond), ["regret 10.0 %", "tau -1.00"])
+        self.assertEqual(list(choosing.summary([within, within])),
+                         ["regret 0.0 % mean, at most 0.0 %: within 1 % and 5 %",
+                          "tau 1.00 mean, at least 1.00: below 0.8 in 0 of 2 groups"])
+        self.assertEqual(list(choosing.summary([within, beyond])),
+                         ["regret 5.0 % mean, at most 10.0 %: not within 1 % and 5 %",
+                          "tau 0.00 mean, at least -1.00: below 0.8 in 1 of 2 groups"])
 
     def test_releases_of_one_layout_count_as_their_mean(self):
         results = [self.result("a", 2.0, 9.0), self.result("a", 2.0, 11.0), self.result("b", 1.0, 10.5)]
-        [(_, layouts, regret, _)] = score.choices(results)
-        self.assertEqual((layouts, round(regret, 6)), (2, 0.05))
+        [choice] = score.choices(results)
+        self.assertEqual((len(choice.layouts), round(choice.regret, 6)), (2, 0.05))
 
 
 class Plans(unittest.TestCase):
