@@ -158,6 +158,9 @@ TEST(MachineFile, UnknownFields) {
   expectIn(refusalWith("/color", "red"), "machine: \"color\" is no field of this object");
   expectIn(refusalWith("/flops/fp8", 1e15), "machine.flops: \"fp8\" is no field of this object");
   expectIn(refusalWith("/sources/color", "a"), "machine.sources: \"color\" is no field with numbers");
+  expectIn(refusalWith("/sources/\x1b[31m", 1), "machine.sources.\\x1b[31m: found 1");
+  expectIn(refusalWith(("/sources/" + std::string(1000, 'x')).c_str(), 1),
+           "machine.sources." + std::string(160, 'x') + "...: found 1");
 }
 
 TEST(MachineFile, WrongTypes) {
