@@ -29,9 +29,19 @@ PLANS = {  # flags by name; together they have products, attention, experts' exc
            "--dtype bf16",
     "units": "--dp 16 --seq 32 --mbs 1 --gbs 32 --zero 3 --target cuda:sm_90 --dtype bf16",
 }
+MAY_BE_ZERO = ("start_depth", "launch", "latency", "base", "forward_passes", "backward_passes", "kernel", "units", "ranks")
 SLACK = 1e-6  # parts of a step beside the step
 SECONDS = 20  # a command, and a text's answer
 LINE = 400  # characters of a message's line
+
+
+def leaves(value, name=""):
+    """(name of the field, number) of all numbers of a document."""
+    if isinstance(value, (dict, list)):
+        for key, part in value.items() if isinstance(value, dict) else ((name, part) for part in value):
+            yield from leaves(part, key)
+    elif type(value) in (int, float):
+        yield name, value
 
 
 class Raw(str):
@@ -200,9 +210,12 @@ def wrong_with_refusal(message, kind, names):
     return ""
 
 
-def wrong_with_answer(answer, kind, names):
+def wrong_with_answer(answer, kind, text, names):
     if "refused" in answer:
         return wrong_with_refusal(answer["refused"], kind, names)
+    for name, number in leaves(json.loads(text)):
+        if not (math.isfinite(number) and (number > 0 or number == 0 and name in MAY_BE_ZERO)):
+            return f"{name} = {number} is taken"
     return next(filter(None, map(wrong_with_step, answer["steps"])), "")
 
 
@@ -235,7 +248,7 @@ def price(seed, count, options, plans):
     for kind, text, names in inputs(seed, count):
         answer = texts.ask(kind, text)
         refused += "refused" in answer
-        if reason := wrong_with_answer(answer, kind, names):
+        if reason := wrong_with_answer(answer, kind, text, names):
             failures.append(shown(kind, text, answer, reason))
     if code := texts.end():
         failures.append(f"priced_texts ended with {code}")
@@ -271,7 +284,7 @@ def command_failure(options, folder, number, kind, text, names):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
-    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--commands", type=int, default=20)
     parser.add_argument("--seed", type=int, default=samples.seed())
     parser.add_argument("--jobs", type=int, default=1)
