@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # The layouts that mgc compile --auto finds for 2 CPU ranks, in the order in which it predicts them and in the order of their steps.
 #
-#   test/bench/auto_order.py --bin build/release/bin [--rounds 5] [--steps 8] [--only MODEL,..]
+#   test/bench/auto_order.py --bin build/release/bin [--rounds 5] [--steps 25] [--only MODEL,..]
 #
 # A rank has a core of its own: on a machine with more cores, --devices 4, 8. First profiles of the first model make the machine file
 # (machine_file.py). Then, of each model, the first three layouts of the search and the best of each axis of more than one rank are
@@ -22,21 +22,21 @@ import machine_file
 from contest import WARMUP, steps_in
 
 TIE = 0.05
-GPT = {"model_type": "gpt2", "n_layer": 6, "n_embd": 512, "n_head": 8, "n_positions": 256, "vocab_size": 8192, "attn_pdrop": 0.0,
+GPT = {"model_type": "gpt2", "n_layer": 4, "n_embd": 256, "n_head": 4, "n_positions": 256, "vocab_size": 2048, "attn_pdrop": 0.0,
        "embd_pdrop": 0.0, "resid_pdrop": 0.0}
-LLAMA = {"model_type": "llama", "hidden_size": 512, "intermediate_size": 1408, "num_attention_heads": 8, "num_key_value_heads": 4,
-         "num_hidden_layers": 4, "vocab_size": 4096, "max_position_embeddings": 1024, "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
-EXPERTS = {"model_type": "qwen3_moe", "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 256, "num_experts": 8,
+LLAMA = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "num_hidden_layers": 4, "vocab_size": 2048, "max_position_embeddings": 1024, "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
+EXPERTS = {"model_type": "qwen3_moe", "hidden_size": 192, "intermediate_size": 384, "moe_intermediate_size": 192, "num_experts": 8,
            "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [], "head_dim": 64,
-           "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 4, "vocab_size": 4096,
+           "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 4, "vocab_size": 2048,
            "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "tie_word_embeddings": False, "hidden_act": "silu"}
-ENCODER = {"model_type": "t5", "d_model": 512, "d_ff": 1024, "d_kv": 64, "num_heads": 8, "num_layers": 3, "num_decoder_layers": 3,
-           "vocab_size": 4096, "dropout_rate": 0.0, "feed_forward_proj": "relu", "tie_word_embeddings": True}
+ENCODER = {"model_type": "t5", "d_model": 256, "d_ff": 768, "d_kv": 64, "num_heads": 4, "num_layers": 3, "num_decoder_layers": 3,
+           "vocab_size": 2048, "dropout_rate": 0.0, "feed_forward_proj": "relu", "tie_word_embeddings": True}
 MODELS = {  # configuration, flags
-    "gpt": (GPT, "--seq 256 --gbs 8"),
+    "gpt": (GPT, "--seq 128 --gbs 8"),
     "llama-long": (LLAMA, "--seq 1024 --gbs 2"),
-    "experts": (EXPERTS, "--seq 256 --gbs 8"),
-    "encoder": (ENCODER, "--seq 128 --encoder-seq-length 256 --gbs 8"),
+    "experts": (EXPERTS, "--seq 128 --gbs 8"),
+    "encoder": (ENCODER, "--seq 64 --encoder-seq-length 128 --gbs 8"),
 }
 AXES = ("--tp", "--cp", "--pp", "--dp")
 
@@ -128,7 +128,7 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     options.bin = options.bin.resolve()
