@@ -383,13 +383,10 @@ private:
     for (const auto &[name, block] : decisions_.blocks)
       for (const BlockFunction *function : block.functions())
         seconds[func::FuncOp(function->function).getName().str()] = shape_.timeOf(*function).seconds();
-    return PolicyQuestion{layout_,
-                          {std::move(seconds), cost::messageRates(cluster_)},
-                          size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
-                          /*mostTasks=*/0,
-                          {.points = 12, .slotSizes = 4, .combined = 64, .choices = 16},
-                          /*mostRounds=*/3,
-                          /*isDescribed=*/false};
+    return PolicyQuestion{.training = layout_,
+                          .times = {std::move(seconds), cost::messageRates(cluster_)},
+                          .budget = size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
+                          .isDescribed = false};
   }
 
   const ShapeBlocks &shape_;

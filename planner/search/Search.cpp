@@ -29,9 +29,9 @@ public:
   // Patterns of shapes that have no law: Shapes.
   Searcher(const SearchRequest &request, const std::set<std::string> &withoutLaw)
       : request_(request), space_(request.space, request.given),
-        shapes_({request.make, request.machine, request.resolve,
-                 [this](int64_t shape) { return optionsOf(layouts_[size_t(shape)].front()); }},
-                withoutLaw) {}
+        shapes_(
+            {request.make, request.machine, request.resolve, [this](int64_t shape) { return optionsOfShape(shape); }},
+            withoutLaw) {}
 
   FoundLayouts run() {
     space_.forEach([&](const LayoutOptions &options, const Picks &picks) { add(options, picks); });
@@ -101,6 +101,13 @@ private:
   }
 
   LayoutOptions optionsOf(size_t candidate) const { return space_.optionsOf(candidates_[candidate].picks); }
+  // The first of its layouts that is none to be refused.
+  LayoutOptions optionsOfShape(int64_t shape) const {
+    const std::vector<size_t> &layouts = layouts_[size_t(shape)];
+    const auto first =
+        std::ranges::find_if(layouts, [&](size_t layout) { return request_.resolve(optionsOf(layout)).isOk(); });
+    return optionsOf(first == layouts.end() ? layouts.front() : *first);
+  }
 
   // --- Bounds
 

@@ -137,16 +137,15 @@ std::vector<std::string> Shapes::patterns() const {
 }
 
 void Shapes::findPatterns() {
-  for (Family &family : families_) {
-    const int64_t first = family.shapes.front();
-    const auto layout = source_.resolve(source_.optionsOf(first));
-    if (!layout.isOk())
-      continue;
-    family.mesh = layout->mesh();
-    family.pattern = patternOf(sizesOf(first), family.mesh);
-    std::vector<int64_t> &members = patterns_[family.pattern];
-    members.insert(members.end(), family.shapes.begin(), family.shapes.end());
-  }
+  for (Family &family : families_)
+    for (const int64_t shape : family.shapes)
+      if (const auto layout = source_.resolve(source_.optionsOf(shape)); layout.isOk()) {
+        family.mesh = layout->mesh();
+        family.pattern = patternOf(sizesOf(shape), family.mesh);
+        std::vector<int64_t> &members = patterns_[family.pattern];
+        members.insert(members.end(), family.shapes.begin(), family.shapes.end());
+        break;
+      }
   for (auto &[pattern, members] : patterns_)
     std::ranges::sort(members, {}, [&](int64_t member) { return sizesOf(member); });
 }
