@@ -94,6 +94,7 @@ private:
     if (made.size() > most_) { // the smallest of those that take as long in all
       isCut_ = true;
       drop(made, [](const Point &, const Point &) { return true; });
+      thin(made);
     }
     last_.clear();
     for (const Point &point : made) {
@@ -111,6 +112,21 @@ private:
           }))
         kept.push_back(point);
     points = std::move(kept);
+  }
+
+  // Leaves as many as the limit: the fastest, the smallest, and others as far apart as they are.
+  void thin(std::vector<Point> &points) const {
+    if (points.size() <= most_)
+      return;
+    std::set<size_t> kept = {size_t(std::ranges::min_element(points, {}, &Point::kept) - points.begin()),
+                             size_t(std::ranges::min_element(points, {}, &Point::split) - points.begin())};
+    const double step = double(points.size()) / double(most_);
+    for (size_t i = 0; i < most_ && kept.size() < most_; ++i)
+      kept.insert(size_t(double(i) * step));
+    std::vector<Point> left;
+    for (const size_t point : kept)
+      left.push_back(points[point]);
+    points = std::move(left);
   }
 
   // With nothing of other chunks.
