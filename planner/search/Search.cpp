@@ -271,7 +271,7 @@ private:
       return std::nullopt;
     if (!fits(*made) && layout.memory.empty()) { // its policies are given
       ++found_.counts.unfit;
-      found_.refusal = fmt::format("a rank takes {} bytes, and the policy of recomputation is given", made->bytes());
+      found_.misfit = fmt::format("a rank takes {} bytes, and the policy of recomputation is given", made->bytes());
       return std::nullopt;
     }
     if (!fits(*made)) {
@@ -290,7 +290,7 @@ private:
     if (made.isOk())
       return answer({options, layout, made.take()});
     ++found_.counts.unfit;
-    found_.refusal = made.status().message();
+    found_.misfit = made.status().message();
   }
 
   bool fits(const Estimate &made) const {

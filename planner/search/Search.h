@@ -35,7 +35,7 @@ struct FoundLayouts {
   std::vector<Answer>
       answers; // the fastest first; of two as fast the one that takes less memory, then the first of the space
   SearchCounts counts;
-  std::string refusal; // where there is none at all: why the last was refused
+  std::string refusal, misfit; // where there is none at all: why the last was refused, and why the last did not fit
 };
 
 FoundLayouts search(const SearchRequest &request);

@@ -49,8 +49,9 @@ Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &fi
   for (const planner::Answer &answer : found.answers)
     std::cout << fmt::format("{:.4f} s {} {}\n", answer.estimate.seconds, bytesText(double(answer.estimate.bytes())),
                              frontend::flagsOf(answer.options));
-  if (!found.refusal.empty())
-    std::cout << "last refusal: " << found.refusal << "\n";
+  for (const std::string &reason : {found.refusal, found.misfit})
+    if (!reason.empty())
+      std::cout << "last refusal: " << reason << "\n";
   return Status::ok();
 }
 

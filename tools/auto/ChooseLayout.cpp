@@ -64,7 +64,7 @@ private:
       size.refusal = search.refusalOf(space_.given, found);
       if (LayoutSearch::needsMemory(found)) {
         size.nearest = nearestOf(search, flags_);
-        size.refusal += textOf(*size.nearest, space_, found.refusal);
+        size.refusal += textOf(*size.nearest, space_, found.misfit);
       }
       return;
     }
