@@ -206,10 +206,9 @@ private:
 
 } // namespace
 
-std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory, bool mayBeFaster) {
+std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory) {
   constexpr double kMostDifference = 0.01;
-  const double faster = layout.searchedSeconds - layout.seconds;
-  if ((mayBeFaster ? -faster : std::abs(faster)) > kMostDifference * layout.seconds)
+  if (std::abs(layout.searchedSeconds - layout.seconds) > kMostDifference * layout.seconds)
     return fmt::format("the search says {:.6f} s, the plan {:.6f} s ({:+.2f} %)", layout.searchedSeconds,
                        layout.seconds, 100 * (layout.searchedSeconds / layout.seconds - 1));
   if (layout.bytes > memory)

@@ -20,8 +20,8 @@ struct ProvedLayout {
 };
 
 // How the plan differs from what the search said of it: by more than 1 % in seconds, or by bytes above `memory` and `hostMemory`; empty:
-// it does not. With `mayBeFaster` the plan may take less time than the search says.
-std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory, bool mayBeFaster = false);
+// it does not.
+std::string differenceIn(const ProvedLayout &layout, int64_t memory, int64_t hostMemory);
 
 struct PartDifference {
   std::string part; // as mgc explain names it: "collectives of tensor parallelism"

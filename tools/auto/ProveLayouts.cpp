@@ -25,7 +25,7 @@ std::string commandOf(const LayoutOptions &options, const CompileFlags &flags) {
 }
 
 Proof proofOf(const LayoutSearch &search, const CompileFlags &flags, const planner::Answer &answer,
-              planner::Trial trial, bool mayBeFaster = false) {
+              planner::Trial trial) {
   const SearchedSpace &space = search.space();
   ProvedLayout proved;
   proved.layout = shortLayout(space.given, answer.options), proved.command = commandOf(answer.options, flags);
@@ -33,7 +33,7 @@ Proof proofOf(const LayoutSearch &search, const CompileFlags &flags, const plann
   proved.utilisation = trial.modelUtilisation;
   proved.bytes = trial.bytes, proved.hostBytes = trial.hostBytes;
   proved.searchedSeconds = answer.estimate.seconds, proved.searchedBytes = answer.estimate.bytes();
-  proved.problem = trial.hasPlan() ? differenceIn(proved, space.memory, space.hostMemory, mayBeFaster)
+  proved.problem = trial.hasPlan() ? differenceIn(proved, space.memory, space.hostMemory)
                                    : "the search found a layout that has no plan: " + trial.refusal;
   return {std::move(proved), std::move(trial)};
 }
@@ -55,8 +55,7 @@ std::vector<Proof> prove(const LayoutSearch &search, const CompileFlags &flags,
 }
 
 Proof prove(const LayoutSearch &search, const CompileFlags &flags, const planner::Answer &answer) {
-  return proofOf(search, flags, answer, planner::tryEach({answer.options}, search.make()).front(),
-                 /*mayBeFaster=*/true);
+  return proofOf(search, flags, answer, planner::tryEach({answer.options}, search.make()).front());
 }
 
 } // namespace mgc::tools

@@ -14,7 +14,6 @@ struct Proof {
 // The fastest first; those without a plan, an error of mgc, last. `others`: machines on which the seconds are predicted too.
 std::vector<Proof> prove(const LayoutSearch &search, const CompileFlags &flags,
                          const std::vector<planner::Answer> &answers, const std::vector<cost::Machine> &others = {});
-// A layout that is not among the first, which may be faster than the search says: it looks at fewer policies.
 Proof prove(const LayoutSearch &search, const CompileFlags &flags, const planner::Answer &answer);
 
 } // namespace mgc::tools

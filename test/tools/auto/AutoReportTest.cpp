@@ -25,12 +25,6 @@ TEST(AutoReport, aPlanMayDifferByOnePercent) {
             "the search says 1.900000 s, the plan 2.000000 s (-5.00 %)");
 }
 
-TEST(AutoReport, aPlanThatIsNotAmongTheFirstMayBeFaster) {
-  EXPECT_EQ(differenceIn(layoutOf(2, 2.1), kMemory, kHostMemory, /*mayBeFaster=*/true), "");
-  EXPECT_NE(differenceIn(layoutOf(2, 1.9), kMemory, kHostMemory, /*mayBeFaster=*/true), "");
-  EXPECT_NE(differenceIn(layoutOf(2, 2.1, kMemory + 1), kMemory, kHostMemory, /*mayBeFaster=*/true), "");
-}
-
 TEST(AutoReport, aPlanHasNoMoreBytesThanTheBudget) {
   EXPECT_EQ(differenceIn(layoutOf(1, 1, kMemory + 1), kMemory, kHostMemory),
             "the search says 900 bytes, the plan 1001, of 1000");
