@@ -6,6 +6,7 @@
 #include <optional>
 #include <queue>
 #include <set>
+#include <span>
 #include <tuple>
 
 namespace mgc::budget {
@@ -14,9 +15,6 @@ namespace {
 Seconds operator+(const Seconds &a, const Seconds &b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
 double sumOf(const Seconds &seconds) { return seconds[0] + seconds[1] + seconds[2]; }
 bool isAtMost(const Seconds &a, const Seconds &b) { return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2]; }
-bool isAtMost(const std::vector<Seconds> &a, const std::vector<Seconds> &b) {
-  return std::ranges::equal(a, b, [](const Seconds &x, const Seconds &y) { return isAtMost(x, y); });
-}
 
 // Layers of a chunk with their policies. Sums are made of whole layers, so a point knows the one before it.
 struct Point {
@@ -144,20 +142,58 @@ private:
   bool isCut_ = false;
 };
 
+// Seconds of the tasks of all chunks of a choice, one row for each: rows are compared often, and lie together.
+class Rows {
+public:
+  explicit Rows(size_t width) : width_(width) {}
+  void push(std::span<const double> row) { values_.insert(values_.end(), row.begin(), row.end()); }
+  bool hasAtMost(std::span<const double> row) const {
+    for (auto own = values_.begin(); own != values_.end(); own += ptrdiff_t(width_))
+      if (std::equal(own, own + ptrdiff_t(width_), row.begin(), std::less_equal<>()))
+        return true;
+    return false;
+  }
+
+private:
+  const size_t width_;
+  std::vector<double> values_;
+};
+
 // Drops choices that take at least as long in every chunk as one before.
 std::vector<StageChoice> undominated(std::vector<StageChoice> choices) {
-  std::ranges::stable_sort(choices, {}, [](const StageChoice &choice) {
+  std::vector<std::tuple<double, int64_t, size_t>> order; // seconds in all, bytes, index
+  for (size_t i = 0; i < choices.size(); ++i) {
     double sum = 0;
-    for (const Seconds &seconds : choice.seconds)
+    for (const Seconds &seconds : choices[i].seconds)
       sum += sumOf(seconds);
-    return std::pair(sum, choice.bytes);
-  });
+    order.emplace_back(sum, choices[i].bytes, i);
+  }
+  std::ranges::sort(order);
   std::vector<StageChoice> kept;
-  for (StageChoice &choice : choices)
-    if (std::ranges::none_of(kept, [&](const StageChoice &one) { return isAtMost(one.seconds, choice.seconds); }))
-      kept.push_back(std::move(choice));
+  Rows rows(choices.empty() ? 0 : choices.front().seconds.size() * Seconds().size());
+  for (const auto &[sum, bytes, index] : order) {
+    std::vector<double> row;
+    for (const Seconds &seconds : choices[index].seconds)
+      row.insert(row.end(), seconds.begin(), seconds.end());
+    if (row.empty() ? !kept.empty() : rows.hasAtMost(row))
+      continue;
+    rows.push(row);
+    kept.push_back(std::move(choices[index]));
+  }
   return kept;
 }
+
+struct Choices {
+  std::vector<StageChoice> all;
+  void dropDominated() {
+    if (all.size() != undominated_)
+      all = undominated(std::move(all));
+    undominated_ = all.size();
+  }
+
+private:
+  size_t undominated_ = 0; // so many were left the last time: none has come since if there are as many
+};
 
 // The bounds that frames of policies can have.
 std::vector<Frames> framesOf(const StageLayers &stage) {
@@ -276,7 +312,7 @@ std::set<int64_t> slotSizes(const StageLayers &stage, const Bounds &bounds, Fram
 }
 
 void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
-                const Limits &limits, std::vector<StageChoice> &out, bool &isCut) {
+                const Limits &limits, Choices &out, bool &isCut) {
   Bounds bounds{way, capacity - stage.bytes - frames.bytes()};
   const auto sizesOf = [&](int64_t Moment::*shared, int64_t Point::*size) {
     const std::set<int64_t> sizes = slotSizes(stage, bounds, frames, shared, size, limits, isCut);
@@ -287,26 +323,27 @@ void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const
   for (int64_t kept : sizesOf(&Moment::sharedKept, &Point::kept))
     for (int64_t split : sizesOf(&Moment::sharedSplit, &Point::split)) {
       const Bounds sized{way, bounds.room, kept, split};
-      if (out.size() > limits.choices)
-        out = undominated(std::move(out));
-      if (out.size() > limits.choices) {
+      if (out.all.size() > limits.choices)
+        out.dropDominated();
+      if (out.all.size() > limits.choices) {
         isCut = true;
         return;
       }
-      Combination(stage, frames, sized, limits, out, isCut);
+      Combination(stage, frames, sized, limits, out.all, isCut);
     }
 }
 
 } // namespace
 
 std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits) {
-  std::vector<StageChoice> all;
+  Choices choices;
   std::vector<Frames> bounds = framesOf(stage);
   std::ranges::reverse(bounds); // likewise
   for (Frames frames : bounds)
     for (const std::vector<Moment> &way : stage.ways)
-      addChoices(stage, frames, capacity, way, limits, all, isCut);
-  return undominated(std::move(all));
+      addChoices(stage, frames, capacity, way, limits, choices, isCut);
+  choices.dropDominated();
+  return std::move(choices.all);
 }
 
 // The seconds of a choice.
