@@ -203,3 +203,28 @@ TEST(Budget, ASearchThatIsCutSaysSo) {
 }
 
 } // namespace
+
+// Where options trade bytes for seconds in several ways, sums of many layers make more points than can be looked at: those that are
+// left have the fastest choice and the smallest.
+TEST(Budget, ManyPointsAreThinned) {
+  std::mt19937_64 random(7);
+  const auto from = [&](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random);
+  };
+  Layers layers{24, {{1'000'000, 1'000'000, 0, 0, {1, 1, 1}}, {1'000, 1'000, 0, 0, {4, 4, 4}}}};
+  for (int i = 0; i < 10; ++i) {
+    const double saved = double(from(1, 99)) / 100;
+    layers.options.push_back({from(2'000, 999'000), from(2'000, 999'000), 0, 0, {4 - saved, 1 + saved, 2 + saved}});
+  }
+  StageLayers stage;
+  stage.chunks.push_back({{layers}});
+  stage.ways.push_back({{0, {2}, {1}}});
+  bool isCut = false;
+  const std::vector<StageChoice> all = choicesOf(stage, int64_t(1) << 60, isCut);
+  EXPECT_TRUE(isCut);
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all.front().seconds.front(), (Seconds{24, 24, 24}));
+  const std::vector<StageChoice> smallest = choicesOf(stage, leastBytes(stage), isCut);
+  ASSERT_FALSE(smallest.empty());
+  EXPECT_EQ(smallest.front().bytes, leastBytes(stage));
+}
