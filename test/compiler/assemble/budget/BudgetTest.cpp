@@ -213,8 +213,9 @@ TEST(Budget, ManyPointsAreThinned) {
   };
   Layers layers{24, {{1'000'000, 1'000'000, 0, 0, {1, 1, 1}}, {1'000, 1'000, 0, 0, {4, 4, 4}}}};
   for (int i = 0; i < 10; ++i) {
-    const double saved = double(from(1, 99)) / 100;
-    layers.options.push_back({from(2'000, 999'000), from(2'000, 999'000), 0, 0, {4 - saved, 1 + saved, 2 + saved}});
+    const int64_t kept = from(2'000, 900'000), split = from(2'000, 900'000); // the less of both, the longer
+    const double seconds = 2 - double(kept + split) / 2e6 + double(from(0, 1'000)) / 1e6;
+    layers.options.push_back({kept, split, 0, 0, {seconds, 1 + seconds, 1 + seconds}});
   }
   StageLayers stage;
   stage.chunks.push_back({{layers}});
