@@ -240,6 +240,9 @@ private:
     std::vector<UnitCalls::Call> calls;
     for (const ChunkLayout::Call &call : chunk.callsOf(task)) {
       UnitCalls::Call &one = calls.emplace_back();
+      if (of.firstOf)
+        for (const FirstGathers::Unit &unit : stage.firstGathers.of(*of.firstOf, call.instance))
+          one.gathersOnce.push_back(unit.bucket);
       if (!call.function || !shape_.hasProgram(*call.function))
         continue;
       const Instance &instance = chunk.instances()[call.instance];
@@ -250,9 +253,6 @@ private:
       if (parts.places)
         addHiding(one);
       seconds += time.seconds();
-      if (of.firstOf)
-        for (const FirstGathers::Unit &unit : stage.firstGathers.of(*of.firstOf, call.instance))
-          one.gathersOnce.push_back(unit.bucket);
     }
     const double blocks = of.unitsAlone ? 0 : seconds;
     if (!parts.places && !of.firstOf)

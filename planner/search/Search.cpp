@@ -111,11 +111,6 @@ private:
 
   // --- Bounds
 
-  // Facts of a shape that is not compiled may be too much by kLawError.
-  double certain(int64_t shape, double least) const {
-    return shapes_.isCompiled(shape) ? least : least * (1 - kLawError);
-  }
-
   bool hasPairs(int64_t shape) const {
     const std::vector<size_t> &layouts = layouts_[size_t(shape)];
     return std::ranges::any_of(layouts, [&](size_t layout) { return candidates_[layout].pairs; });
@@ -138,16 +133,16 @@ private:
   }
 
   bool isTooLarge(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
-    return certain(candidate.shape, leastBytes(stages, candidate.level, candidate.shards)) > double(request_.memory);
+    return leastBytes(stages, candidate.level, candidate.shards) > double(request_.memory);
   }
 
-  // With what a step has besides.
+  // The whole step's seconds.
   double leastSeconds(const PickedLayout &candidate, const Layout &layout, std::vector<StageLeast> stages) const {
     const plan::Mesh mesh = layout.mesh();
     const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout.target.name)};
     addUnits(layout, cluster, stages);
-    return certain(candidate.shape, planner::leastSeconds(stages, candidate.microbatches, candidate.pairs) +
-                                        leastStepEnd(layout, cluster, stages));
+    return planner::leastSeconds(stages, candidate.microbatches, candidate.pairs) +
+           leastStepEnd(layout, cluster, stages);
   }
 
   double leastSeconds(const PickedLayout &candidate, const Layout &layout, std::vector<StageLeast> stages,
@@ -188,8 +183,9 @@ private:
     if (known == 0)
       if (const auto large = shapes_.factsOfFamily(family)) {
         const bool pairs = std::ranges::any_of(shapes, [&](int64_t shape) { return hasPairs(shape); });
-        const double seconds = leastSeconds(shapes.front(), large->first, large->second, pairs) * (1 - kLawError);
-        return queue_.push({seconds, size_t(family), NodeKind::family});
+        const double seconds = leastSeconds(shapes.front(), large->first, large->second, pairs);
+        if (seconds > known)
+          return queue_.push({seconds, size_t(family), NodeKind::family});
       }
     for (const int64_t shape : shapes)
       queue_.push({known, size_t(shape), NodeKind::shape});
@@ -202,7 +198,7 @@ private:
         refuse(facts.status().message());
       return;
     }
-    const double least = certain(shape, leastSeconds(shape, **facts, shapes_.sizesOf(shape).mbs, hasPairs(shape)));
+    const double least = leastSeconds(shape, **facts, shapes_.sizesOf(shape).mbs, hasPairs(shape));
     if (least > known)
       return queue_.push({least, size_t(shape), NodeKind::shape});
     using Cut = std::tuple<int64_t, int64_t, bool>; // stages and chunks
@@ -221,7 +217,7 @@ private:
         continue;
       }
       const double seconds = planner::leastSeconds(stages->second, candidate.microbatches, candidate.pairs);
-      queue_.push({std::max(known, certain(shape, seconds)), number, NodeKind::layout});
+      queue_.push({std::max(known, seconds), number, NodeKind::layout});
     }
   }
 

@@ -3,8 +3,6 @@
 
 #include "compiler/Phases.h"
 #include "dialects/mg/Target.h"
-#include "plan/Expand.h"
-#include "plan/cost/InstructionTime.h"
 
 using namespace mlir;
 

@@ -9,11 +9,10 @@
 
 namespace mgc::planner {
 
-double BlockLeast::allElements() const {
-  double all = 0;
-  for (const auto &[axes, count] : elements)
-    all += count;
-  return all;
+void BlockLeast::lessen(double share) {
+  const double less = share * all;
+  for (double *part : {&forward, &passes, &all, &unhiding, &unexposed})
+    *part = std::max(0.0, *part - less);
 }
 
 BlockLeast leastOf(std::span<const VariantFacts> variants) {
@@ -122,7 +121,9 @@ ShapeFacts factsOf(const ShapeBlocks &shape) {
   for (const Instance &instance : chain)
     facts.chain.push_back(size_t(std::ranges::find(blocks, instance.block) - blocks.begin()));
   facts.cost = costOf(chain, shape.works(), trainingOf(shape.module()), shardingOf(shape.module()));
-  facts.cost.costs.states.clear(), facts.cost.costs.kept.clear(); // they part equal cuts alone
+  // Without these, equal cuts are parted otherwise, if layers that work as much have other parameters: bounds by one of these cuts are
+  // taken for those by the other.
+  facts.cost.costs.states.clear(), facts.cost.costs.kept.clear();
   return facts;
 }
 

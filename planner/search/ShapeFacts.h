@@ -19,7 +19,7 @@ struct BlockLeast {
   // Parameters that are trained, by the data axes along which ranks have the same; and how many of them a microbatch reads, each
   // time counted.
   std::map<plan::Axes, double> elements, reads;
-  double allElements() const;
+  void lessen(double share); // leaves so much of `all` out of each of the seconds
 };
 
 struct ShapeFacts {
@@ -34,7 +34,7 @@ struct VariantFacts {
   std::array<const cost::ProgramTime *, plan::kBlockTasks.size()> times = {};
   int64_t kept = 0;
 };
-// Seconds, without its parameters.
+// The block's seconds and bytes, without its parameters.
 BlockLeast leastOf(std::span<const VariantFacts> variants);
 
 // Parameters of several blocks are left out, since a stage may have them once.
@@ -51,7 +51,7 @@ std::vector<const ModelBlock *> blocksOfChain(const ShapeBlocks &shape);
 std::vector<VariantFacts> variantsOf(const ShapeBlocks &shape, const ModelBlock &block);
 
 ShapeFacts factsOf(const ShapeBlocks &shape);
-// Takes what is less in the other, which is of the same shape.
+// Facts become those of the other, of the same shape, where these are less.
 void takeLeast(ShapeFacts &facts, const ShapeFacts &other);
 
 } // namespace mgc::planner

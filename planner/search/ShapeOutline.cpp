@@ -63,17 +63,18 @@ plan::Axes axesInside(const plan::Mesh &mesh, int64_t ranks) {
   return inside;
 }
 
-ShapeOutline::ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes)
+ShapeOutline::ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, const cost::Machine &machine)
     : sizes_(sizes), mesh_(meshOf(shape.module())), target_(shape.target()) {
   const std::vector<const ModelBlock *> blocks = blocksOfChain(shape);
   const std::vector<std::vector<CountedParameter>> parameters = countedParametersOf(shape, blocks);
+  const cost::Cluster cluster{machine, mesh_, target_};
   for (size_t b = 0; b < blocks.size(); ++b)
-    add(shape, *blocks[b], parameters[b]);
+    add(shape, cluster, *blocks[b], parameters[b]);
   const ShapeFacts facts = factsOf(shape);
   chain_ = facts.chain, begin_ = facts.cost.begin, end_ = facts.cost.end;
 }
 
-void ShapeOutline::add(const ShapeBlocks &shape, const ModelBlock &block,
+void ShapeOutline::add(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &block,
                        const std::vector<CountedParameter> &parameters) {
   Block &own = blocks_.emplace_back();
   own.flops = shape.works().at(block.name).flops;
@@ -84,7 +85,7 @@ void ShapeOutline::add(const ShapeBlocks &shape, const ModelBlock &block,
       own.programs[task] = std::ssize(programs_);
       programs_.push_back(std::make_unique<plan::Program>(*program));
       compiled_.push_back(std::make_unique<plan::Program>(*program));
-      works_.push_back(worksOf(*compiled_.back()));
+      works_.push_back(cost::worksOn(cluster, *compiled_.back()));
     }
   }
   const plan::Axes inside = axesInside(mesh_, sizes_.ranksInside());
@@ -95,10 +96,6 @@ void ShapeOutline::add(const ShapeBlocks &shape, const ModelBlock &block,
   }
 }
 
-plan::ProgramWorks ShapeOutline::worksOf(const plan::Program &program) const {
-  return plan::leavesCoresToProducts(target_) ? plan::ProgramWorks(mesh_, program) : plan::ProgramWorks();
-}
-
 // Products and collectives that a program has more often have their bytes where the iterations that were compiled have them.
 cost::ProgramTime ShapeOutline::timeOf(const cost::Cluster &cluster, size_t number) const {
   const plan::Program &program = *programs_[number];
@@ -106,7 +103,7 @@ cost::ProgramTime ShapeOutline::timeOf(const cost::Cluster &cluster, size_t numb
     return cost::secondsOf(cluster, program, works_[number]);
   plan::Program repeated = *compiled_[number];
   repeated.repeats = program.repeats;
-  return cost::secondsOf(cluster, program, worksOf(repeated));
+  return cost::secondsOf(cluster, program, cost::worksOn(cluster, repeated));
 }
 
 bool ShapeOutline::isLike(const ShapeOutline &other) const {

@@ -5,7 +5,6 @@
 #include "planner/search/ShapeFacts.h"
 #include "planner/search/ShapeSizes.h"
 
-#include <functional>
 #include <memory>
 #include <variant>
 
@@ -14,7 +13,7 @@ namespace mgc::planner {
 class ShapeOutline {
 public:
   // The shape must have one policy for each block, the fastest.
-  ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes);
+  ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, const cost::Machine &machine);
 
   const ShapeSizes &sizes() const { return sizes_; }
   // Whether the programs are the same but for sizes.
@@ -35,8 +34,8 @@ private:
     std::array<int64_t, plan::kBlockTasks.size()> programs = {}; // -1: it does nothing
     std::vector<Parameter> parameters;
   };
-  void add(const ShapeBlocks &shape, const ModelBlock &block, const std::vector<CountedParameter> &parameters);
-  plan::ProgramWorks worksOf(const plan::Program &program) const;
+  void add(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &block,
+           const std::vector<CountedParameter> &parameters);
   cost::ProgramTime timeOf(const cost::Cluster &cluster, size_t program) const;
   ChainCost cost() const;
 

@@ -13,6 +13,7 @@ struct ShapeSizes {
   // Axes that exist: several data ranks, several in an instance of the optimizer, several that have the same experts. Gradients of
   // parameters are pending over them.
   bool hasData = false, hasDataInside = false, expertsHaveReplicas = false;
+  int64_t dataInside = 0; // data ranks of an instance, which ranks of experts may cut; 0: they do not
   auto operator<=>(const ShapeSizes &) const = default;
 
   // Ranks that may have different parts of a microbatch or of a layer: the first of the mesh.

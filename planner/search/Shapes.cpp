@@ -13,9 +13,14 @@ namespace {
 constexpr size_t kMostKept = 48; // shapes of some MB each
 
 // Shapes of one pattern share out parts along the same axes, under the same names: their programs differ in sizes alone, as a rule.
-std::string patternOf(const ShapeSizes &sizes, const plan::Mesh &mesh) {
+// Ranks that share out groups of keys are a greatest common divisor, which is no product of powers: where others share the queries of
+// a group, their number is part of the pattern.
+std::string patternOf(const ShapeSizes &sizes, const frontend::Layout &layout, const plan::Mesh &mesh) {
+  const auto groupsOf = [](int64_t ranks, int64_t groups) { return groups < ranks ? groups : 0; };
   const plan::Axes inside = axesInside(mesh, sizes.ranksInside());
-  std::string pattern = fmt::format("{} {}:", fmt::join(inside, " "), sizes.splitsBackward ? "in halves" : "");
+  std::string pattern = fmt::format("{} {}, {} {} {}:", fmt::join(inside, " "), sizes.splitsBackward ? "in halves" : "",
+                                    groupsOf(layout.tp, layout.tpGroups), groupsOf(layout.cp, layout.cpGroups),
+                                    groupsOf(layout.cpInner, layout.cpInnerGroups));
   for (const auto &[name, axes] : mesh.named) {
     plan::Axes own;
     std::ranges::copy_if(axes, std::back_inserter(own),
@@ -48,7 +53,10 @@ ShapeSizes sizesOf(const frontend::LayoutOptions &options, bool splitsBackward) 
   sizes.splitsBackward = splitsBackward;
   const int64_t dp = *options.dp;
   sizes.hasData = dp > 1;
-  sizes.hasDataInside = dp / std::max<int64_t>(1, options.instances.value_or(1)) > 1;
+  const int64_t instances = std::max<int64_t>(1, options.instances.value_or(1));
+  sizes.hasDataInside = dp / instances > 1;
+  if (instances > 1 && (sizes.ep > 1 || sizes.etp != sizes.tp))
+    sizes.dataInside = dp / instances;
   sizes.expertsHaveReplicas = sizes.tp * sizes.cp * dp > sizes.ep * sizes.etp;
   return sizes;
 }
@@ -141,7 +149,7 @@ void Shapes::findPatterns() {
     for (const int64_t shape : family.shapes)
       if (const auto layout = source_.resolve(source_.optionsOf(shape)); layout.isOk()) {
         family.mesh = layout->mesh();
-        family.pattern = patternOf(sizesOf(shape), family.mesh);
+        family.pattern = patternOf(sizesOf(shape), *layout, family.mesh);
         std::vector<int64_t> &members = patterns_[family.pattern];
         members.insert(members.end(), family.shapes.begin(), family.shapes.end());
         break;
@@ -151,7 +159,7 @@ void Shapes::findPatterns() {
 }
 
 Shapes::Laws &Shapes::lawsOf(int64_t family) {
-  if (patterns_.empty())
+  if (!std::exchange(hasPatterns_, true))
     findPatterns();
   const std::string &pattern = families_[size_t(family)].pattern;
   const auto [laws, isNew] = laws_.try_emplace(pattern);
@@ -164,10 +172,12 @@ ShapeFacts Shapes::factsBy(Laws &laws, const ShapeSizes &sizes, const plan::Mesh
   ShapeFacts facts = laws.front()->facts(source_.machine, sizes, mesh);
   for (size_t policy = 1; policy < laws.size(); ++policy)
     takeLeast(facts, laws[policy]->facts(source_.machine, sizes, mesh));
+  for (BlockLeast &block : facts.blocks)
+    block.lessen(kLawError);
   return facts;
 }
 
-// As few and as near as all members follow from; nothing: there are none with the same replicas.
+// Shapes, as few and as near to the base as possible, from which all members follow; nothing: there are none with its replicas.
 std::optional<std::vector<int64_t>> Shapes::othersOf(int64_t base, const std::vector<int64_t> &members) const {
   const ShapeSizes &from = sizesOf(base);
   SizeSpan all(from), span(from);
@@ -184,7 +194,7 @@ std::optional<std::vector<int64_t>> Shapes::othersOf(int64_t base, const std::ve
   return span.rank() == all.rank() ? std::optional(others) : std::nullopt;
 }
 
-Shapes::Laws Shapes::makeLaws(const std::string &pattern) const {
+Shapes::Laws Shapes::makeLaws(const std::string &pattern) {
   const std::vector<int64_t> &members = patterns_.at(pattern);
   const auto has = [&](auto flag) {
     return std::ranges::any_of(members, [&](int64_t member) { return sizesOf(member).*flag; });
@@ -211,7 +221,7 @@ Shapes::Laws Shapes::makeLaws(const std::string &pattern) const {
 }
 
 // Null: their programs differ in more than sizes.
-std::unique_ptr<SizeLaw> Shapes::makeLaw(int64_t base, const std::vector<int64_t> &others, size_t policy) const {
+std::unique_ptr<SizeLaw> Shapes::makeLaw(int64_t base, const std::vector<int64_t> &others, size_t policy) {
   std::optional<ShapeOutline> first;
   std::vector<ShapeOutline> alike;
   for (int64_t next = -1; next < std::ssize(others); ++next) {
@@ -222,7 +232,8 @@ std::unique_ptr<SizeLaw> Shapes::makeLaw(int64_t base, const std::vector<int64_t
                                              source_.make, source_.machine);
     if (!blocks.isOk())
       return nullptr;
-    ShapeOutline outline(**blocks, sizesOf(shape));
+    ++compiled_;
+    ShapeOutline outline(**blocks, sizesOf(shape), source_.machine);
     if (!first)
       first = std::move(outline);
     else if (first->isLike(outline))

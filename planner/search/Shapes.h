@@ -34,8 +34,8 @@ public:
   int64_t compiled() const { return compiled_; }
   const ShapeSizes &sizesOf(int64_t shape) const { return shapes_[size_t(shape)].sizes; }
 
-  // By the law, of a microbatch so large that no other of the family takes less time for a sample; null: there is no law. Its
-  // microbatch.
+  // Facts by the law for a microbatch so large that none of the family takes less time for a sample, and that microbatch; nothing:
+  // there is no law.
   std::optional<std::pair<ShapeFacts, int64_t>> factsOfFamily(int64_t family);
   // By its law, or of its blocks: isCompiled. Error: that of blocks.
   Result<const ShapeFacts *> facts(int64_t shape);
@@ -72,8 +72,8 @@ private:
   using Laws = std::vector<std::unique_ptr<SizeLaw>>;
   Laws &lawsOf(int64_t family);
   ShapeFacts factsBy(Laws &laws, const ShapeSizes &sizes, const plan::Mesh &mesh) const;
-  Laws makeLaws(const std::string &pattern) const;
-  std::unique_ptr<SizeLaw> makeLaw(int64_t base, const std::vector<int64_t> &others, size_t policy) const;
+  Laws makeLaws(const std::string &pattern);
+  std::unique_ptr<SizeLaw> makeLaw(int64_t base, const std::vector<int64_t> &others, size_t policy);
   std::optional<std::vector<int64_t>> othersOf(int64_t base, const std::vector<int64_t> &members) const;
 
   const ShapeSource source_;
@@ -83,6 +83,7 @@ private:
   std::vector<Shape> shapes_;
   std::map<std::string, std::vector<int64_t>> patterns_; // their shapes, the least first
   std::map<std::string, Laws> laws_;
+  bool hasPatterns_ = false;
   std::list<Kept> kept_; // the last that were asked for
   int64_t compiled_ = 0;
   std::string contradicted_;

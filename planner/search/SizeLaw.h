@@ -42,7 +42,7 @@ private:
   std::vector<Power> powers_; // numbers that vary
 };
 
-// Whether facts by a law are bounds of those that are `known`, to within kLawError.
+// Whether facts by a law, less kLawError, are bounds of those that are `known`.
 bool agree(const ShapeFacts &byLaw, const ShapeFacts &known);
 
 } // namespace mgc::planner

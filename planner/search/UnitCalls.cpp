@@ -24,7 +24,7 @@ UnitPlaces::UnitPlaces(const StageContents &stage, const Blocks &blocks) {
     variants[block.base].push_back(&block);
   for (const StageContents::Place &place : stage.places)
     for (const ModelBlock *block : variants[place.block])
-      places_[{block, place.argument}].push_back(&place);
+      places_[{block, place.argument}].push_back({place.first, place.count, place.bucket});
 }
 
 const UnitPlaces::Places &UnitPlaces::of(const ModelBlock &block, int64_t argument) const {
@@ -35,9 +35,9 @@ const UnitPlaces::Places &UnitPlaces::of(const ModelBlock &block, int64_t argume
 
 // Adds the buckets that hold the argument of the block's forward.
 void UnitCalls::addBuckets(const Call &call, int64_t argument, std::set<int64_t> &buckets) const {
-  for (const StageContents::Place *place : places_.of(*call.instance->block, argument))
-    if (call.instance->number >= place->first && call.instance->number < place->first + place->count)
-      buckets.insert(place->bucket);
+  for (const UnitPlaces::Place &place : places_.of(*call.instance->block, argument))
+    if (call.instance->number >= place.first && call.instance->number < place.first + place.count)
+      buckets.insert(place.bucket);
 }
 
 // In ascending order, each once.
@@ -96,11 +96,13 @@ double UnitCalls::secondsBeside(const std::vector<Call> &calls, bool isFirst) co
   };
   std::vector<bool> isGathered(calls.size());
   const auto gather = [&](size_t n) {
-    if (n >= calls.size() || isGathered[n] || !calls[n].function)
+    if (n >= calls.size() || isGathered[n])
       return;
     isGathered[n] = true;
     for (const int64_t bucket : calls[n].gathersOnce)
       start(n, false, bucket, prices_.units[size_t(bucket)].gather);
+    if (!calls[n].function)
+      return;
     for (const int64_t bucket : bucketsOf(calls[n], false))
       if (const GatherTime time = stage_.gathers[size_t(bucket)];
           time == GatherTime::use || (time == GatherTime::microbatch && !calls[n].keepsGathered))

@@ -12,9 +12,11 @@ namespace mgc::planner {
 class UnitPlaces {
 public:
   UnitPlaces() = default;
-  // The contents must outlive them.
   UnitPlaces(const StageContents &stage, const Blocks &blocks);
-  using Places = std::vector<const StageContents::Place *>;
+  struct Place {
+    int64_t first = 0, count = 0, bucket = 0; // StageContents::Place
+  };
+  using Places = std::vector<Place>;
   const Places &of(const ModelBlock &block, int64_t argument) const;
 
 private:
@@ -33,7 +35,8 @@ public:
     double hiding = 0;                           // ShapeBlocks::hidingIn
     std::map<int64_t, double> hidingBefore = {}; // likewise before an argument of forward is read
     bool keepsGathered = false; // it is no forward, and the instance's forward has gathered what stays until then
-    std::vector<int64_t> gathersOnce = {}; // buckets of which a unit is gathered in the first microbatch (FirstGathers)
+    // Buckets of which a unit is gathered in the first microbatch (FirstGathers), though the call may compute nothing.
+    std::vector<int64_t> gathersOnce = {};
   };
   // Seconds that the calls of units add to these, which are all of a run of a chunk, in order.
   // isFirst: the first microbatch's.

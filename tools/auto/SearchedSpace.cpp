@@ -128,7 +128,8 @@ private:
         }
         left /= *size;
       }
-    if (left > 1 && given.tp && given.cp && given.pp && given.dp)
+    const auto isFixed = [&](const std::optional<int64_t> &size) { return size && *size != frontend::kAuto; };
+    if (left > 1 && isFixed(given.tp) && isFixed(given.cp) && isFixed(given.pp) && isFixed(given.dp))
       problems_.add("--devices {} with {}: these are {} ranks", devices, fixedAxes(), devices / left);
   }
 

@@ -19,7 +19,7 @@ struct ExplainedOptions {
   frontend::LayoutOptions options;
 };
 
-// --auto, and the flags that are read beside it alone.
+// --auto, and the flags that are read beside it, or where an option is `auto`.
 struct AutoFlags {
   bool isOn = false;
   std::vector<int64_t> devices;            // --devices; empty: as many as the layout's flags say

@@ -116,8 +116,9 @@ private:
   void thin(std::vector<Point> &points) const {
     if (points.size() <= most_)
       return;
-    std::set<size_t> kept = {size_t(std::ranges::min_element(points, {}, &Point::kept) - points.begin()),
-                             size_t(std::ranges::min_element(points, {}, &Point::split) - points.begin())};
+    const auto least = [&](auto bytes) { return size_t(std::ranges::min_element(points, {}, bytes) - points.begin()); };
+    std::set<size_t> kept = {0, least(&Point::kept), least(&Point::split),
+                             least([](const Point &point) { return point.kept + point.split; })};
     const double step = double(points.size()) / double(most_);
     for (size_t i = 0; i < most_ && kept.size() < most_; ++i)
       kept.insert(size_t(double(i) * step));
@@ -143,9 +144,9 @@ private:
 };
 
 // Seconds of the tasks of all chunks of a choice, one row for each: rows are compared often, and lie together.
-class Rows {
+class RowsOfSeconds {
 public:
-  explicit Rows(size_t width) : width_(width) {}
+  explicit RowsOfSeconds(size_t width) : width_(width) {}
   void push(std::span<const double> row) { values_.insert(values_.end(), row.begin(), row.end()); }
   bool hasAtMost(std::span<const double> row) const {
     for (auto own = values_.begin(); own != values_.end(); own += ptrdiff_t(width_))
@@ -170,7 +171,7 @@ std::vector<StageChoice> undominated(std::vector<StageChoice> choices) {
   }
   std::ranges::sort(order);
   std::vector<StageChoice> kept;
-  Rows rows(choices.empty() ? 0 : choices.front().seconds.size() * Seconds().size());
+  RowsOfSeconds rows(choices.empty() ? 0 : choices.front().seconds.size() * Seconds().size());
   for (const auto &[sum, bytes, index] : order) {
     std::vector<double> row;
     for (const Seconds &seconds : choices[index].seconds)
@@ -183,7 +184,7 @@ std::vector<StageChoice> undominated(std::vector<StageChoice> choices) {
   return kept;
 }
 
-struct Choices {
+struct UndominatedChoices {
   std::vector<StageChoice> all;
   void dropDominated() {
     if (all.size() != undominated_)
@@ -312,7 +313,7 @@ std::set<int64_t> slotSizes(const StageLayers &stage, const Bounds &bounds, Fram
 }
 
 void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const std::vector<Moment> &way,
-                const Limits &limits, Choices &out, bool &isCut) {
+                const Limits &limits, UndominatedChoices &out, bool &isCut) {
   Bounds bounds{way, capacity - stage.bytes - frames.bytes()};
   const auto sizesOf = [&](int64_t Moment::*shared, int64_t Point::*size) {
     const std::set<int64_t> sizes = slotSizes(stage, bounds, frames, shared, size, limits, isCut);
@@ -336,7 +337,7 @@ void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const
 } // namespace
 
 std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits) {
-  Choices choices;
+  UndominatedChoices choices;
   std::vector<Frames> bounds = framesOf(stage);
   std::ranges::reverse(bounds); // likewise
   for (Frames frames : bounds)

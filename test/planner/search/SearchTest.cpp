@@ -128,7 +128,7 @@ constexpr int64_t kGiB = int64_t(1) << 30;
 static std::vector<SearchCase> searchCases() {
   std::vector<SearchCase> cases = {
       {"gpt", "tiny-gpt", 8, 16, 64, 75 * kGiB},
-      {"memory", "qwen3-0.6b", 8, 16, 4096, 8 * kGiB, {.tp = 1, .cp = 1}},
+      {"memory", "qwen3-0.6b", 8, 16, 4096, 8 * kGiB, {.tp = 1, .cp = 1, .zero = 1}},
       {"context", "qwen3-0.6b", 8, 8, 4096, 75 * kGiB, {.tp = 1, .zero = 1}},
       {"open",
        "qwen3-0.6b",
