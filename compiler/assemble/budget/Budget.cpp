@@ -147,17 +147,26 @@ private:
 class RowsOfSeconds {
 public:
   explicit RowsOfSeconds(size_t width) : width_(width) {}
-  void push(std::span<const double> row) { values_.insert(values_.end(), row.begin(), row.end()); }
-  bool hasAtMost(std::span<const double> row) const {
-    for (auto own = values_.begin(); own != values_.end(); own += ptrdiff_t(width_))
-      if (std::equal(own, own + ptrdiff_t(width_), row.begin(), std::less_equal<>()))
-        return true;
-    return false;
+  void push(std::span<const double> row) {
+    order_.push_back(values_.size());
+    values_.insert(values_.end(), row.begin(), row.end());
+  }
+  // Whether no second of some row is more.
+  bool hasAtMost(std::span<const double> row) {
+    const auto found = std::ranges::find_if(order_, [&](size_t begin) {
+      const auto own = values_.begin() + ptrdiff_t(begin);
+      return std::equal(own, own + ptrdiff_t(width_), row.begin(), std::less_equal<>());
+    });
+    if (found == order_.end())
+      return false;
+    std::rotate(order_.begin(), found, found + 1);
+    return true;
   }
 
 private:
   const size_t width_;
   std::vector<double> values_;
+  std::vector<size_t> order_; // where rows begin: those that were at most another lately come first
 };
 
 // Drops choices that take at least as long in every chunk as one before.
