@@ -62,7 +62,7 @@ private:
   }
 
   // The best value of all ways to each point: combine(value of the parts before, of a part), no part of which costs more than `most`.
-  // Of equal ways the one whose last part is longest. Records choices.
+  // The way whose last part is longest is taken of equal ones. Records choices.
   template <typename Value, typename Combine> void solve(double most, Value &&value, Combine &&combine) {
     values.assign(size_t(parts) + 1, std::vector<double>(size_t(layers) + 1, INFINITY));
     values[0][0] = 0;

@@ -1,12 +1,14 @@
 // How the sizes of programs follow from those of a shape: each is a product of powers of the shape's numbers, as rows of a rank are of
 // mbs / cp and columns of a weight of 1 / tp. In: outlines of a shape that was compiled, and of one more for each number that varies
-// independently of the others. Out: facts of other shapes, to within kLawError: where sizes are rounded up they are no powers.
+// independently of the others. Out: facts of other shapes. A size that is a sum of powers, each with a factor above 0, is convex in the
+// logarithms of the numbers: for larger shapes it is above what follows from two small ones, so that facts are bounds.
 #pragma once
 
 #include "planner/search/ShapeOutline.h"
 
 namespace mgc::planner {
 
+// Bounds leave so much of a block's seconds out: sizes that are rounded up are no powers, and another policy may be a little faster.
 inline constexpr double kLawError = 0.01;
 
 // The numbers of shapes as products of powers of each other's.
