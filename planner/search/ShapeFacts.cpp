@@ -13,6 +13,9 @@ void BlockLeast::lessen(double share) {
   const double less = share * all;
   for (double *part : {&forward, &passes, &all, &unhiding, &unexposed})
     *part = std::max(0.0, *part - less);
+  for (auto *counts : {&elements, &reads})
+    for (auto &[axes, count] : *counts)
+      count *= 1 - share;
 }
 
 BlockLeast leastOf(std::span<const VariantFacts> variants) {

@@ -19,7 +19,8 @@ struct BlockLeast {
   // Parameters that are trained, by the data axes along which ranks have the same; and how many of them a microbatch reads, each
   // time counted.
   std::map<plan::Axes, double> elements, reads;
-  void lessen(double share); // leaves so much of `all` out of each of the seconds
+  // Leaves so much of `all` out of each of the seconds, and so much of each number of elements.
+  void lessen(double share);
 };
 
 struct ShapeFacts {
