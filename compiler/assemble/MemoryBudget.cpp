@@ -341,7 +341,8 @@ private:
     std::vector<std::vector<budget::StageChoice>> choices;
     isSmallest_.assign(stages_.size(), false);
     for (size_t s = 0; s < stages_.size(); ++s) {
-      choices.push_back(budget::choicesOf(stages_[s], bounds_[s], isCut_, question_.limits));
+      choices.push_back(
+          (question_.known ? *question_.known : known_).of(stages_[s], bounds_[s], isCut_, question_.limits));
       if (choices.back().empty() && !question_.isDescribed) {
         excess_ = Excess{int64_t(s), std::max(budget_ + 1, budget::leastBytes(stages_[s]))};
         return refuse();
@@ -507,6 +508,7 @@ private:
   std::vector<int64_t> bounds_, chosen_; // by stage: bytes that are allowed, and those of the choice
   std::vector<Counts> counts_;           // by stage: those of the choice
   std::vector<bool> isSmallest_;         // by stage: the choice
+  budget::KnownChoices known_;
   bool isCut_ = false;
   double least_ = INFINITY; // seconds: no choice takes less, for all orders that were tried
   std::vector<plan::PlanBudget::Point> curve_;

@@ -3,6 +3,9 @@
 
 #include "compiler/stage/TaskCosts.h"
 #include "compiler/step/BlockParameters.h"
+#include "dialects/mg/training/StageSizes.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -53,27 +56,64 @@ ChainCost costOf(const std::vector<Instance> &chain, const BlockWorks &works, co
   out.end = llvm::find_if(chain, isHead) - chain.begin();
   while (out.begin < out.end && !chain[out.begin].block->isLayer())
     ++out.begin;
-  std::map<std::string, double> states; // by block
-  for (auto [i, instance] : llvm::enumerate(chain)) {
+  const auto hasStack = [](const Instance &instance) { return !instance.block->stack.empty(); };
+  const bool hasStacks = llvm::any_of(chain, hasStack); // modules that say none have a layer in each instance
+  for (int64_t i = out.begin; i < out.end; ++i) {
+    if (i == out.begin || !hasStacks || hasStack(chain[i - 1]))
+      out.instances.push_back(0);
+    ++out.instances.back();
+  }
+  std::vector<double> flops, kept, states;
+  std::map<std::string, double> stateBytesOf; // by block
+  for (const Instance &instance : chain) {
     const BlockWork &work = works.at(instance.block->name);
-    if (int64_t(i) < out.begin || int64_t(i) >= out.end) {
-      (int64_t(i) < out.begin ? out.costs.embed : out.costs.head) += work.flops;
-      continue;
-    }
-    out.costs.layers.push_back(work.flops);
-    out.costs.kept.push_back(work.kept);
-    const auto [known, isNew] = states.try_emplace(instance.block->name);
+    const auto [known, isNew] = stateBytesOf.try_emplace(instance.block->name);
     if (isNew)
       known->second = stateBytes(work.parameters, training, sharding);
-    out.costs.states.push_back(known->second);
+    flops.push_back(work.flops), kept.push_back(work.kept), states.push_back(known->second);
   }
+  out.costs = costsOf(out, flops);
+  out.costs.kept = costsOf(out, kept).layers, out.costs.states = costsOf(out, states).layers;
   return out;
 }
 
-std::vector<int64_t> balancedChunks(const ChainCost &chain, int64_t instances, int64_t chunks) {
-  std::vector<int64_t> sizes = schedule::balance(chain.costs, chunks);
-  sizes.front() += chain.begin, sizes.back() += instances - chain.end;
+schedule::LayerCosts costsOf(const ChainCost &chain, std::span<const double> ofInstances) {
+  const auto sum = [&](int64_t begin, int64_t end) {
+    return std::accumulate(ofInstances.begin() + begin, ofInstances.begin() + end, 0.0);
+  };
+  schedule::LayerCosts costs{sum(0, chain.begin), {}, sum(chain.end, std::ssize(ofInstances))};
+  int64_t next = chain.begin;
+  for (const int64_t instances : chain.instances) {
+    costs.layers.push_back(sum(next, next + instances));
+    next += instances;
+  }
+  return costs;
+}
+
+std::vector<int64_t> instancesOf(const ChainCost &chain, int64_t all, const std::vector<int64_t> &layers) {
+  std::vector<int64_t> sizes;
+  auto next = chain.instances.begin();
+  for (const int64_t count : layers) {
+    sizes.push_back(std::accumulate(next, next + count, int64_t(0)));
+    next += count;
+  }
+  sizes.front() += chain.begin, sizes.back() += all - chain.end;
   return sizes;
+}
+
+std::vector<int64_t> balancedChunks(const ChainCost &chain, int64_t all, int64_t chunks) {
+  return instancesOf(chain, all, schedule::balance(chain.costs, chunks));
+}
+
+Result<std::vector<int64_t>> chunksOf(const ChainCost &chain, int64_t all, const TrainingSettings &training,
+                                      int64_t chunks) {
+  if (training.stages.empty())
+    return balancedChunks(chain, all, chunks);
+  MGC_ASSIGN(layers, parseStageSizes(training.stages));
+  const auto expected = std::ssize(chain.instances);
+  if (std::ssize(layers) != chunks || std::accumulate(layers.begin(), layers.end(), int64_t(0)) != expected)
+    return errorf("'{}'; expected {} layers in {} chunks", training.stages, expected, chunks);
+  return instancesOf(chain, all, layers);
 }
 
 } // namespace mgc

@@ -6,6 +6,8 @@
 #include "compiler/schedule/Balance.h"
 #include "compiler/step/Buckets.h"
 
+#include <span>
+
 namespace mgc {
 
 // Work and memory of an instance of a block for one microbatch.
@@ -22,13 +24,22 @@ struct ChainCost {
   // Instances [begin, end) are shared out; those before them are in the first chunk. The head stays together with what is behind it,
   // modules that predict later tokens: they are in the last.
   int64_t begin = 0, end = 0;
+  // Instances of each layer: what stands between two stacks, as a decoder's embedding, is with the layer behind it.
+  std::vector<int64_t> instances;
   schedule::LayerCosts costs;
 };
 ChainCost costOf(const std::vector<Instance> &chain, const BlockWorks &works, const TrainingSettings &training,
                  const Sharding &sharding);
 
-// Instances of each chunk, in the order of the chain, where layers are shared out by their work. There must be as many layers as
-// chunks, at least.
-std::vector<int64_t> balancedChunks(const ChainCost &chain, int64_t instances, int64_t chunks);
+// Of numbers of all instances, the sums before layers, of each layer, and behind them.
+schedule::LayerCosts costsOf(const ChainCost &chain, std::span<const double> ofInstances);
+
+// Instances of each chunk, in the order of the chain, of `all`: of chunks of so many layers, which are all layers.
+std::vector<int64_t> instancesOf(const ChainCost &chain, int64_t all, const std::vector<int64_t> &layers);
+// Of as many chunks, over which layers are shared out by their work. There must be as many layers as chunks, at least.
+std::vector<int64_t> balancedChunks(const ChainCost &chain, int64_t all, int64_t chunks);
+// Of the chunks that the settings say, or else balancedChunks. Error: that of parseStageSizes; there are more or fewer chunks or layers.
+Result<std::vector<int64_t>> chunksOf(const ChainCost &chain, int64_t all, const TrainingSettings &training,
+                                      int64_t chunks);
 
 } // namespace mgc

@@ -20,7 +20,6 @@
 #include "compiler/stage/TrainedStages.h"
 #include "compiler/step/BlockParameters.h"
 #include "compiler/step/StepBuilder.h"
-#include "dialects/mg/training/StageSizes.h"
 #include "runtime/base/Checked.h"
 
 #include <numeric>
@@ -78,36 +77,10 @@ private:
     const int64_t parts = *chunks;
     if (trained_)
       return cut(chain, trainedChunks(trained_));
-    if (trainingOf(module_).stages.empty())
-      return cut(chain, balancedChunks(cost, int64_t(chain.size()), parts));
-    std::vector<int64_t> sizes;
-    if (failed(cutAsAsked(ArrayRef(chain).slice(cost.begin, cost.end - cost.begin), parts, sizes)))
-      return failure();
-    sizes.front() += cost.begin, sizes.back() += int64_t(chain.size()) - cost.end;
-    return cut(chain, sizes);
-  }
-
-  // The instances of each part whose layers were given. What stands between two stacks, as a decoder's embedding, is with the
-  // layer behind it.
-  LogicalResult cutAsAsked(ArrayRef<Instance> instances, int64_t parts, std::vector<int64_t> &sizes) {
-    const std::string &asked = trainingOf(module_).stages;
-    const auto isLayer = [](const Instance &instance) { return !instance.block->stack.empty(); };
-    const int64_t layers = llvm::count_if(instances, isLayer);
-    const Result<std::vector<int64_t>> given = parseStageSizes(asked);
-    if (!given.isOk())
-      return module_.emitError() << "mg.training: stages: " << given.status().message();
-    if (int64_t(given->size()) != parts || std::accumulate(given->begin(), given->end(), int64_t(0)) != layers)
-      return module_.emitError() << "mg.training: stages = \"" << asked << "\"; expected " << layers << " layers in "
-                                 << parts << " chunks";
-    size_t next = 0;
-    for (int64_t left : *given) {
-      const size_t first = next;
-      for (; left > 0; ++next)
-        left -= isLayer(instances[next]);
-      sizes.push_back(int64_t(next - first));
-    }
-    sizes.back() += int64_t(instances.size() - next);
-    return success();
+    const Result<std::vector<int64_t>> sizes = chunksOf(cost, int64_t(chain.size()), trainingOf(module_), parts);
+    if (!sizes.isOk())
+      return module_.emitError() << "mg.training: stages: " << sizes.status().message();
+    return cut(chain, *sizes);
   }
 
   LogicalResult cut(const std::vector<Instance> &chain, ArrayRef<int64_t> sizes) {

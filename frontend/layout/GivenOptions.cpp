@@ -11,18 +11,23 @@ bool isGiven(const LayoutOptions &options) {
   });
 }
 
+bool isOpen(const LayoutOption &option, const LayoutOptions &options) {
+  if (const auto *number = std::get_if<OptionField<int64_t>>(&option.field))
+    return options.**number == kAuto;
+  return option.isSearchedCut && options.*std::get<OptionField<std::string>>(option.field) == kAutoCut;
+}
+
 LayoutOptions openOf(const LayoutOptions &options) {
   LayoutOptions open;
   for (const LayoutOption &option : layoutOptions())
-    if (const auto *field = std::get_if<OptionField<int64_t>>(&option.field); field && options.**field == kAuto)
-      open.**field = kAuto;
+    if (isOpen(option, options))
+      std::visit([&](auto field) { open.*field = options.*field; }, option.field);
   return open;
 }
 
 bool leavesToSearch(const LayoutOptions &options) {
-  const LayoutOptions open = openOf(options);
   return std::ranges::any_of(layoutOptions(), [&](const LayoutOption &option) {
-    return option.searched && !option.orAuto && (open.*std::get<OptionField<int64_t>>(option.field)).has_value();
+    return isOpen(option, options) && (option.searched || option.isSearchedCut) && !option.orAuto;
   });
 }
 

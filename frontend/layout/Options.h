@@ -51,6 +51,7 @@ struct LayoutOption {
   // Values that a search of layouts tries; null: it takes what stands where nothing is given. A number may be kAuto: it is searched alone.
   std::vector<int64_t> (*searched)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
   std::vector<std::string> (*searchedWords)(const SearchSpace &space, const LayoutOptions &chosen) = nullptr;
+  bool isSearchedCut = false;  // the layers of chunks, which a search cuts; kAutoCut: it cuts them alone
   bool isEstimated = true;     // planner/search knows what it costs: a search may have it
   ResolvedField training = {}; // the field of mg.training
   ResolvedField ofBlocks = {}; // the same of a field that blocks are made with and no pass reads; its name is key()
@@ -58,9 +59,11 @@ struct LayoutOption {
   OnResume onResume = OnResume::free;
   ResolvedField compared = {}; // the resolved value that a checkpoint keeps, where `training` and `ofBlocks` have none
 
-  bool takesAuto() const { return orAuto || searched; } // as a flag; with `searched` alone it is for a search
-  std::string key() const;                              // "cp_comm_type", of model.json
-  std::string negation() const;                         // "--no-sp"
+  bool takesAuto() const {
+    return orAuto || searched || isSearchedCut;
+  } // as a flag; with `searched` alone it is for a search
+  std::string key() const;      // "cp_comm_type", of model.json
+  std::string negation() const; // "--no-sp"
   std::string standardOf(const Supported &supported) const;
   // For people and for checkpoints; empty: the row has no resolved value, or mgrun compares it by itself.
   std::string valueIn(const Layout &layout) const;
@@ -89,7 +92,9 @@ struct OptionWords {
 const std::vector<OptionWords> &optionWords();
 
 bool isGiven(const LayoutOptions &options);
-// The options that are kAuto.
+// Whether the option is kAuto, or kAutoCut.
+bool isOpen(const LayoutOption &option, const LayoutOptions &options);
+// The options that are open.
 LayoutOptions openOf(const LayoutOptions &options);
 // Whether a search has to choose some: one that is open, and is not left to --memory by itself.
 bool leavesToSearch(const LayoutOptions &options);

@@ -5,7 +5,6 @@
 #include "frontend/layout/Options.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <fmt/ranges.h>
 #include <numeric>
@@ -86,22 +85,27 @@ private:
   std::string_view rest_;
 };
 
+// Ways to say the cut, each with an option that says it, if it is given.
+std::vector<std::pair<bool, AnyOptionField>> waysOf(const LayoutOptions &asked) {
+  using Options = LayoutOptions;
+  const bool countsEmbedding = asked.countsEmbedding.value_or(false);
+  return {{asked.stages.has_value(), &Options::stages},
+          {asked.firstStageLayers || asked.lastStageLayers,
+           asked.firstStageLayers ? &Options::firstStageLayers : &Options::lastStageLayers},
+          {countsEmbedding || asked.countsLoss.value_or(false),
+           countsEmbedding ? &Options::countsEmbedding : &Options::countsLoss},
+          {asked.pipelineText.has_value(), &Options::pipelineText}};
+}
+
 class StageCut {
 public:
   StageCut(const ModelDescription &model, const LayoutOptions &asked, Layout &layout, Problems &problems)
       : model_(model), asked_(asked), layout_(layout), problems_(problems) {}
 
   void run() {
-    const bool byEnds = asked_.firstStageLayers || asked_.lastStageLayers,
-               byAccount = asked_.countsEmbedding.value_or(false) || asked_.countsLoss.value_or(false);
-    const std::array<std::pair<bool, AnyOptionField>, 4> ways = {
-        {{asked_.stages.has_value(), &LayoutOptions::stages},
-         {byEnds, asked_.firstStageLayers ? &LayoutOptions::firstStageLayers : &LayoutOptions::lastStageLayers},
-         {byAccount, asked_.countsEmbedding.value_or(false) ? AnyOptionField(&LayoutOptions::countsEmbedding)
-                                                            : AnyOptionField(&LayoutOptions::countsLoss)},
-         {asked_.pipelineText.has_value(), &LayoutOptions::pipelineText}}};
+    const bool byEnds = asked_.firstStageLayers || asked_.lastStageLayers;
     std::vector<std::string> given;
-    for (const auto &[isGiven, field] : ways)
+    for (const auto &[isGiven, field] : waysOf(asked_))
       if (isGiven)
         given.push_back(optionOf(field).flag);
     if (given.size() > 1) {
@@ -218,6 +222,10 @@ private:
 
 void resolveStageCut(const ModelDescription &model, const LayoutOptions &asked, Layout &layout, Problems &problems) {
   StageCut(model, asked, layout, problems).run();
+}
+
+bool isCutGiven(const LayoutOptions &options) {
+  return std::ranges::any_of(waysOf(options), [](const auto &way) { return way.first; });
 }
 
 void setNearestStageCut(LayoutOptions &options) {

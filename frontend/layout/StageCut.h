@@ -16,6 +16,9 @@ namespace mgc::frontend {
 // In: pp, virtualStages and laterTokens of the layout. Problems say which numbers would do.
 void resolveStageCut(const ModelDescription &model, const LayoutOptions &asked, Layout &layout, Problems &problems);
 
+// Whether one of the options is given.
+bool isCutGiven(const LayoutOptions &options);
+
 // Leaves out options of the cut, with which a layout would have as many layers and stages as it has.
 void setNearestStageCut(LayoutOptions &options);
 

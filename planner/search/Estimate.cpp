@@ -37,8 +37,8 @@ bool hasDataAxes(const plan::Mesh &mesh) {
 class Estimator {
 public:
   Estimator(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
-            schedule::SolutionCache &schedules, Policies policies)
-      : shape_(shape), layout_(layout), schedules_(schedules), policies_(policies), mesh_(layout.mesh()),
+            EstimateCache &cache, Policies policies)
+      : shape_(shape), layout_(layout), cache_(cache), policies_(policies), mesh_(layout.mesh()),
         sharding_{mesh_, layout.zero, layout.shardsOuter, layout.reshardsAfterForward, layout.overlapsParamGather},
         cluster_{machine, mesh_, shape.target()},
         decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}},
@@ -78,7 +78,13 @@ public:
     }
     Estimate out{seconds_, least, {}, {}};
     for (const StageDecisions &stage : decisions_.stages)
-      out.stages.push_back({stage.memory.bytes, stage.memory.hostBytes});
+      out.stages.push_back({stage.memory.bytes, stage.memory.hostBytes, 0});
+    const schedule::Costs costs = this->costs();
+    for (size_t chunk = 0; chunk < costs.chunks.size(); ++chunk) {
+      const schedule::ChunkCost &cost = costs.chunks[chunk];
+      out.stages[size_t(pipeline().stageOf(int64_t(chunk)))].seconds +=
+          cost.forward + cost.backward + cost.input + cost.weight;
+    }
     if (isByTime_) // other policies have other orders
       out.least = 0;
     else if (!layout_.memory.empty() && policies_ == Policies::fastest) {
@@ -115,8 +121,9 @@ private:
     const int64_t chunks = pipeline().chunks();
     if (std::ssize(cost.costs.layers) < chunks)
       return errorf("{} layers do not fill {} chunks", cost.costs.layers.size(), chunks);
+    MGC_ASSIGN(sizes, chunksOf(cost, std::ssize(chain), layout_, chunks));
     auto next = chain.begin();
-    for (const int64_t count : balancedChunks(cost, std::ssize(chain), chunks)) {
+    for (const int64_t count : sizes) {
       chunks_.emplace_back(next, next + count);
       next += count;
     }
@@ -326,7 +333,7 @@ private:
       problem.messageSeconds = messageSeconds(seconds);
       problem.orders = row.orders(problem);
     }
-    MGC_ASSIGN(solution, schedules_.solve(problem));
+    MGC_ASSIGN(solution, cache_.schedules.solve(problem));
     if (!hasPairs_ && std::ranges::any_of(solution.stages, hasPair)) {
       hasPairs_ = true;
       seconds = costs();
@@ -386,12 +393,13 @@ private:
     return PolicyQuestion{.training = layout_,
                           .times = {std::move(seconds), cost::messageRates(cluster_)},
                           .budget = size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
+                          .known = &cache_.choices,
                           .isDescribed = false};
   }
 
   const ShapeBlocks &shape_;
   const frontend::Layout &layout_;
-  schedule::SolutionCache &schedules_;
+  EstimateCache &cache_;
   const Policies policies_;
   const plan::Mesh mesh_;
   const Sharding sharding_;
@@ -408,7 +416,7 @@ private:
 } // namespace
 
 Result<double> leastSecondsOf(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine) {
-  schedule::SolutionCache none;
+  EstimateCache none;
   return Estimator(shape, layout, machine, none, Policies::fastest).leastOfChunks();
 }
 
@@ -420,8 +428,8 @@ int64_t Estimate::hostBytes() const {
 }
 
 Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
-                          schedule::SolutionCache &schedules, Policies policies) {
-  return Estimator(shape, layout, machine, schedules, policies).run();
+                          EstimateCache &cache, Policies policies) {
+  return Estimator(shape, layout, machine, cache, policies).run();
 }
 
 } // namespace mgc::planner

@@ -2,6 +2,7 @@
 // by the same functions; only the functions of a step's end are priced by their buckets (StepEnd.h).
 #pragma once
 
+#include "compiler/assemble/budget/Budget.h"
 #include "compiler/schedule/Periodic.h"
 #include "planner/search/ShapeBlocks.h"
 
@@ -9,6 +10,7 @@ namespace mgc::planner {
 
 struct StageEstimate {
   int64_t bytes = 0, hostBytes = 0; // memory of a rank
+  double seconds = 0;               // of all tasks of a microbatch
 };
 
 // The policy that each layer has where the layout has a budget of memory: what budget/Budget.h chooses, or that of which a microbatch
@@ -25,9 +27,15 @@ struct Estimate {
   int64_t hostBytes() const; // likewise
 };
 
-// `layout` must have the axes of the shape's. `schedules` remembers the lists of those before. Error: that of schedules and memory.
+// What estimates have in common with those before.
+struct EstimateCache {
+  schedule::SolutionCache schedules;
+  budget::KnownChoices choices;
+};
+
+// `layout` must have the axes of the shape's. Error: that of schedules and memory.
 Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
-                          schedule::SolutionCache &schedules, Policies policies = Policies::fitting);
+                          EstimateCache &cache, Policies policies = Policies::fitting);
 
 // The seconds that it takes at the least with any policies: a bound by the times of its chunks, which needs neither schedule nor memory.
 // No bound where runs may be pairs.

@@ -2,10 +2,14 @@
 #include "planner/search/Search.h"
 
 #include "dialects/mg/Target.h"
+#include "dialects/mg/training/StageSizes.h"
+#include "frontend/layout/StageCut.h"
+#include "planner/search/Cuts.h"
 #include "planner/search/Shapes.h"
 #include "planner/search/StageBounds.h"
 
 #include <algorithm>
+#include <deque>
 #include <queue>
 
 namespace mgc::planner {
@@ -17,11 +21,18 @@ using frontend::LayoutOptions;
 
 struct PickedLayout {
   Picks picks;
+  size_t layout = 0; // of the space; other cuts of it have its number
   int64_t shape = 0;
   int64_t pp = 1, vpp = 1, microbatches = 1, shards = 1, level = 0;
   bool isV = false, splits = false, pairs = false;
+  Cut cut = {};                 // empty: as its options say, or else by work
   bool isBoundByChunks = false; // leastSecondsOf is known
   bool needsPolicies = false;   // the fastest do not fit
+
+  bool isOfSpace() const { return cut.empty(); }
+  schedule::Shape pipeline() const {
+    return {pp, vpp, microbatches, isV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
+  }
 };
 
 class Searcher {
@@ -37,10 +48,13 @@ public:
     space_.forEach([&](const LayoutOptions &options, const Picks &picks) { add(options, picks); });
     for (int64_t family = 0; family < shapes_.families(); ++family)
       queue_.push({0, size_t(family), NodeKind::family});
-    while (!queue_.empty() && contradicted().empty()) {
+    while (contradicted().empty()) {
+      if (queue_.empty() || queue_.top().seconds > worstWanted()) {
+        if (!looksAround())
+          break;
+        continue;
+      }
       const Node node = queue_.top();
-      if (node.seconds > worstWanted())
-        break;
       queue_.pop();
       switch (node.kind) {
       case NodeKind::family:
@@ -95,12 +109,19 @@ private:
     candidate.shards = dp * sizes.cp;
     candidate.level = options.zero.value_or(0);
     candidate.shape = shapes_.numberOf(sizes);
+    candidate.layout = candidates_.size();
     layouts_.resize(size_t(shapes_.count()));
-    layouts_[size_t(candidate.shape)].push_back(candidates_.size());
+    layouts_[size_t(candidate.shape)].push_back(candidate.layout);
     candidates_.push_back(std::move(candidate));
   }
 
-  LayoutOptions optionsOf(size_t candidate) const { return space_.optionsOf(candidates_[candidate].picks); }
+  LayoutOptions optionsOf(size_t number) const {
+    const PickedLayout &candidate = candidates_[number];
+    LayoutOptions options = space_.optionsOf(candidate.picks);
+    if (!candidate.cut.empty())
+      options.stages = stageSizesText(candidate.cut);
+    return options;
+  }
   // The first of its layouts that is none to be refused.
   LayoutOptions optionsOfShape(int64_t shape) const {
     const std::vector<size_t> &layouts = layouts_[size_t(shape)];
@@ -126,10 +147,12 @@ private:
            double(mbs * request_.space.devices);
   }
 
-  std::vector<StageLeast> stagesOf(const PickedLayout &candidate, const ShapeFacts &facts) {
-    const schedule::Shape pipeline{candidate.pp, candidate.vpp, candidate.microbatches,
-                                   candidate.isV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
-    return planner::stagesOf(facts, shapes_.cutOf(candidate.shape, pipeline.chunks()), pipeline);
+  std::vector<StageLeast> stagesOf(const PickedLayout &candidate, const ShapeFacts &facts, const Cut &cut) {
+    const schedule::Shape pipeline = candidate.pipeline();
+    return planner::stagesOf(facts,
+                             cut.empty() ? shapes_.cutOf(candidate.shape, pipeline.chunks())
+                                         : instancesOf(facts.cost, std::ssize(facts.chain), cut),
+                             pipeline);
   }
 
   bool isTooLarge(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
@@ -173,7 +196,8 @@ private:
       found_.counts.tooSlow += std::ssize(layouts_[node.number]);
       break;
     case NodeKind::layout:
-      found_.counts.tooSlow += !candidates_[node.number].needsPolicies; // the others were estimated
+      if (const PickedLayout &layout = candidates_[node.number]; !layout.needsPolicies) // the others were estimated
+        found_.counts.tooSlow += layout.isOfSpace();
     }
   }
 
@@ -201,55 +225,163 @@ private:
     const double least = leastSeconds(shape, **facts, shapes_.sizesOf(shape).mbs, hasPairs(shape));
     if (least > known)
       return queue_.push({least, size_t(shape), NodeKind::shape});
-    using Cut = std::tuple<int64_t, int64_t, bool>; // stages and chunks
-    std::map<Cut, std::vector<StageLeast>> cuts;
+    std::map<std::tuple<int64_t, int64_t, bool>, std::vector<CutStages>> pipelines;
     for (const size_t number : layouts_[size_t(shape)]) {
       const PickedLayout &candidate = candidates_[number];
-      if (std::ssize((*facts)->cost.costs.layers) < candidate.pp * candidate.vpp) {
+      if (std::ssize((*facts)->cost.instances) < candidate.pp * candidate.vpp) {
         refuse("there are more chunks than layers");
         continue;
       }
-      const auto [stages, isNew] = cuts.try_emplace({candidate.pp, candidate.vpp, candidate.isV});
+      const auto [cuts, isNew] = pipelines.try_emplace({candidate.pp, candidate.vpp, candidate.isV});
       if (isNew)
-        stages->second = stagesOf(candidate, **facts);
-      if (isTooLarge(candidate, stages->second)) {
-        ++found_.counts.tooLarge;
+        cuts->second = cutsOf(candidate, **facts);
+      if (cuts->second.empty()) {
+        refuse(request_.resolve(optionsOf(number)).status().message());
         continue;
       }
-      const double seconds = planner::leastSeconds(stages->second, candidate.microbatches, candidate.pairs);
-      queue_.push({std::max(known, seconds), number, NodeKind::layout});
+      for (const CutStages &cut : cuts->second) {
+        const bool isOfSpace = cut.cut.empty();
+        if (isTooLarge(candidate, cut.stages)) {
+          found_.counts.tooLarge += isOfSpace;
+          continue;
+        }
+        const double seconds = planner::leastSeconds(cut.stages, candidate.microbatches, candidate.pairs);
+        queue_.push({std::max(known, seconds), isOfSpace ? number : addCut(candidate, cut.cut), NodeKind::layout});
+      }
+    }
+  }
+
+  // --- Cuts
+
+  struct CutStages {
+    Cut cut; // PickedLayout::cut
+    std::vector<StageLeast> stages;
+  };
+  // Those of a pipeline that are tried whatever comes out: what is given, or by work and by seconds.
+  std::vector<CutStages> cutsOf(const PickedLayout &candidate, const ShapeFacts &facts) {
+    if (candidate.pp == 1)
+      return {{{}, stagesOf(candidate, facts, {})}};
+    if (!space_.opensCut()) {
+      const std::optional<Cut> given = givenCut(candidate);
+      return given ? std::vector<CutStages>{{{}, stagesOf(candidate, facts, *given)}} : std::vector<CutStages>();
+    }
+    std::vector<CutStages> cuts = {{{}, stagesOf(candidate, facts, {})}};
+    Cut bySeconds = cutBySeconds(facts, candidate.pipeline());
+    if (bySeconds != layersOf(facts, shapes_.cutOf(candidate.shape, std::ssize(bySeconds)))) {
+      std::vector<StageLeast> stages = stagesOf(candidate, facts, bySeconds);
+      cuts.push_back({std::move(bySeconds), std::move(stages)});
+    }
+    return cuts;
+  }
+
+  // That of the first layout with the same pipeline that is none to be refused; nothing: there is none.
+  std::optional<Cut> givenCut(const PickedLayout &candidate) const {
+    if (!frontend::isCutGiven(request_.given))
+      return Cut();
+    for (const size_t number : layouts_[size_t(candidate.shape)])
+      if (const PickedLayout &other = candidates_[number]; other.pipeline() == candidate.pipeline())
+        if (const Result<Layout> layout = request_.resolve(optionsOf(number)); layout.isOk())
+          return cutOf(other, *layout);
+    return std::nullopt;
+  }
+  // Layers of each chunk, as the options say or as they were chosen; empty: by work.
+  static Cut cutOf(const PickedLayout &candidate, const Layout &layout) {
+    if (!candidate.cut.empty() || layout.stages.empty())
+      return candidate.cut;
+    return *parseStageSizes(layout.stages);
+  }
+  // Whether another cut of the layout takes no more seconds, and one is enough.
+  bool isOneOfLayout(size_t layout, double seconds) {
+    return !request_.space.onlyOpen && seconds >= cuts_[layout].least;
+  }
+
+  size_t addCut(const PickedLayout &layout, Cut cut) {
+    PickedLayout &other = candidates_.emplace_back(candidates_[layout.layout]);
+    other.cut = std::move(cut);
+    other.isBoundByChunks = other.needsPolicies = false;
+    return candidates_.size() - 1;
+  }
+
+  // Whether there are cuts beside those of the fastest layouts that may be better: it goes on from one to another.
+  bool looksAround() {
+    if (!space_.opensCut())
+      return false;
+    const size_t before = queue_.size();
+    for (size_t i = 0; i < ofAnswers_.size(); ++i)
+      if (const PickedLayout &layout = candidates_[ofAnswers_[i]]; layout.pp > 1)
+        lookAround(layout, found_.answers[i]);
+    return queue_.size() > before;
+  }
+
+  // So many cuts beside another are estimated, those of the least bounds: fewer the longer the schedule's lists are.
+  size_t mostBeside(const schedule::Shape &pipeline) const {
+    constexpr int64_t kTasks = int64_t(1) << 15, kLeast = 4;
+    const int64_t tasks = pipeline.chunks() * (pipeline.chunks() + 4 * pipeline.stages); // until lists repeat
+    return size_t(std::clamp<int64_t>(kTasks / tasks, kLeast, request_.space.onlyOpen ? 64 : 16));
+  }
+
+  void lookAround(const PickedLayout &layout, const Answer &answer) {
+    const Estimate &made = answer.estimate;
+    const ShapeFacts &facts = **shapes_.facts(layout.shape);
+    const schedule::Shape pipeline = layout.pipeline();
+    std::optional<int64_t> slowest;
+    if (!request_.space.onlyOpen)
+      slowest = std::ranges::max_element(made.stages, {}, &StageEstimate::seconds) - made.stages.begin();
+    std::vector<std::pair<double, Cut>> beside;
+    const Cut cut = layout.cut.empty() ? layersOf(facts, shapes_.cutOf(layout.shape, pipeline.chunks())) : layout.cut;
+    CutsOfLayout &known = cuts_[layout.layout];
+    if (!known.left.insert(cut).second)
+      return;
+    known.tried.insert(cut);
+    for (Cut &other : cutsBeside(facts, pipeline, cut, slowest)) {
+      LayoutOptions of = answer.options;
+      of.stages = stageSizesText(other);
+      const Result<Layout> resolved = request_.resolve(of);
+      const std::vector<StageLeast> stages = stagesOf(layout, facts, other);
+      if (!resolved.isOk() || isTooLarge(layout, stages) || known.tried.contains(other))
+        continue;
+      if (const double seconds = leastSeconds(layout, *resolved, stages); seconds < made.seconds)
+        beside.emplace_back(seconds, std::move(other));
+    }
+    std::ranges::stable_sort(beside, {}, &std::pair<double, Cut>::first);
+    beside.resize(std::min(beside.size(), mostBeside(pipeline)));
+    for (auto &[seconds, other] : beside) {
+      known.tried.insert(other);
+      queue_.push({seconds, addCut(layout, std::move(other)), NodeKind::layout});
     }
   }
 
   void consider(size_t number, double known) {
     PickedLayout &candidate = candidates_[number];
+    if (!candidate.isOfSpace() && isOneOfLayout(candidate.layout, known))
+      return;
     const LayoutOptions options = optionsOf(number);
     Result<Layout> layout = request_.resolve(options);
     if (!layout.isOk())
-      return refuse(layout.status().message());
+      return refuse(candidate, layout.status().message());
     if (!candidate.needsPolicies) {
       const Result<const ShapeFacts *> facts = shapes_.facts(candidate.shape);
       if (!facts.isOk())
-        return refuse(facts.status().message());
-      const std::vector<StageLeast> stages = stagesOf(candidate, **facts);
+        return refuse(candidate, facts.status().message());
+      const std::vector<StageLeast> stages = stagesOf(candidate, **facts, cutOf(candidate, *layout));
       if (isTooLarge(candidate, stages))
-        return void(++found_.counts.tooLarge);
+        return void(found_.counts.tooLarge += candidate.isOfSpace());
       if (const double seconds = leastSeconds(candidate, *layout, stages); seconds > known)
         return queue_.push({seconds, number, NodeKind::layout});
     }
     const bool isNew = !shapes_.isCompiled(candidate.shape);
     const Result<const ShapeBlocks *> shape = shapes_.blocks(candidate.shape, options);
     if (!shape.isOk())
-      return refuse(shape.status().message());
+      return refuse(candidate, shape.status().message());
     if (isNew)
       return queue_.push({known, number, NodeKind::layout});
     if (candidate.needsPolicies)
-      return fit(options, *layout, **shape);
+      return fit(number, options, *layout, **shape);
     if (layout->hasSlices() && layout->zero > 1 && !candidate.pairs && !std::exchange(candidate.isBoundByChunks, true))
       if (const Result<double> least = leastSecondsOf(**shape, *layout, request_.machine);
           least.isOk() && *least > known)
         return queue_.push({*least, number, NodeKind::layout});
-    const std::optional<double> least = evaluate(candidate, options, *layout, **shape);
+    const std::optional<double> least = evaluate(number, options, *layout, **shape);
     if (!least)
       return;
     candidate.needsPolicies = true;
@@ -257,12 +389,13 @@ private:
   }
 
   // Nothing where all is known of it; else the seconds that it takes at the least with policies that fit.
-  std::optional<double> evaluate(const PickedLayout &candidate, const LayoutOptions &options, const Layout &layout,
+  std::optional<double> evaluate(size_t number, const LayoutOptions &options, const Layout &layout,
                                  const ShapeBlocks &shape) {
-    Result<Estimate> made = estimate(shape, layout, request_.machine, schedules_, Policies::fastest);
+    const PickedLayout &candidate = candidates_[number];
+    Result<Estimate> made = estimate(shape, layout, request_.machine, cache_, Policies::fastest);
     if (!made.isOk())
-      return refuse(made.status().message()), std::nullopt;
-    ++found_.counts.estimated;
+      return refuse(candidate, made.status().message()), std::nullopt;
+    ++(candidate.isOfSpace() ? found_.counts.estimated : found_.counts.cuts);
     if (made->least > worstWanted())
       return std::nullopt;
     if (!fits(*made) && layout.memory.empty()) { // its policies are given
@@ -273,18 +406,19 @@ private:
     if (!fits(*made)) {
       if (made->slowdown.empty())
         return made->least;
-      const std::vector<StageLeast> stages = stagesOf(candidate, **shapes_.facts(candidate.shape));
+      const std::vector<StageLeast> stages =
+          stagesOf(candidate, **shapes_.facts(candidate.shape), cutOf(candidate, layout));
       return std::max(made->least, leastSeconds(candidate, layout, stages, made->slowdown));
     }
-    answer({options, layout, made.take()});
+    answer(number, {options, layout, made.take()});
     return std::nullopt;
   }
 
-  void fit(const LayoutOptions &options, const Layout &layout, const ShapeBlocks &shape) {
+  void fit(size_t number, const LayoutOptions &options, const Layout &layout, const ShapeBlocks &shape) {
     ++found_.counts.fitted;
-    Result<Estimate> made = estimate(shape, layout, request_.machine, schedules_, Policies::fitting);
+    Result<Estimate> made = estimate(shape, layout, request_.machine, cache_, Policies::fitting);
     if (made.isOk())
-      return answer({options, layout, made.take()});
+      return answer(number, {options, layout, made.take()});
     ++found_.counts.unfit;
     found_.misfit = made.status().message();
   }
@@ -293,16 +427,35 @@ private:
     return made.bytes() <= request_.memory && made.hostBytes() <= request_.hostMemory;
   }
 
-  void answer(Answer answer) {
+  // Of a layout the fastest cut alone, unless cuts are what is asked for.
+  void answer(size_t number, Answer answer) {
+    const size_t layout = candidates_[number].layout;
+    CutsOfLayout &cuts = cuts_[layout];
+    const double seconds = answer.estimate.seconds;
+    if (isOneOfLayout(layout, seconds))
+      return;
+    if (!request_.space.onlyOpen)
+      if (const auto slower =
+              std::ranges::find(ofAnswers_, layout, [&](size_t other) { return candidates_[other].layout; });
+          slower != ofAnswers_.end()) {
+        found_.answers.erase(found_.answers.begin() + (slower - ofAnswers_.begin()));
+        ofAnswers_.erase(slower);
+      }
     const auto isBefore = [](const Answer &a, const Answer &b) {
       return std::pair(a.estimate.seconds, a.estimate.bytes()) < std::pair(b.estimate.seconds, b.estimate.bytes());
     };
     const auto place = std::ranges::upper_bound(found_.answers, answer, isBefore);
+    ofAnswers_.insert(ofAnswers_.begin() + (place - found_.answers.begin()), number);
     found_.answers.insert(place, std::move(answer));
+    cuts.least = std::min(cuts.least, seconds);
     if (found_.answers.size() > request_.wanted)
-      found_.answers.pop_back();
+      found_.answers.pop_back(), ofAnswers_.pop_back();
   }
 
+  void refuse(const PickedLayout &candidate, const std::string &reason) {
+    if (candidate.isOfSpace())
+      refuse(reason);
+  }
   void refuse(const std::string &reason) {
     ++found_.counts.refused;
     found_.refusal = reason;
@@ -312,8 +465,14 @@ private:
   SpaceOfLayouts space_;
   Shapes shapes_;
   FoundLayouts found_;
-  schedule::SolutionCache schedules_;
-  std::vector<PickedLayout> candidates_;
+  EstimateCache cache_;
+  std::deque<PickedLayout> candidates_; // those of the space, and behind them other cuts of some
+  struct CutsOfLayout {
+    double least = std::numeric_limits<double>::infinity(); // seconds of its answers
+    std::set<Cut> tried, left; // those that were or will be estimated, and those from which the way went on to others
+  };
+  std::map<size_t, CutsOfLayout> cuts_;
+  std::vector<size_t> ofAnswers_;            // the candidate of each
   std::vector<std::vector<size_t>> layouts_; // by shape
   std::priority_queue<Node> queue_;
 };

@@ -27,6 +27,7 @@ struct SearchCounts {
   int64_t enumerated = 0, refused = 0; // layouts, and those of them that no layout can be
   int64_t tooLarge = 0, tooSlow = 0;   // left out by a bound of memory, of time
   int64_t estimated = 0;               // estimated with the fastest policies
+  int64_t cuts = 0;                    // estimated with another cut of a pipeline
   int64_t fitted = 0, unfit = 0; // estimated with others, for these do not fit, and those of them that no policy fits
   int64_t shapes = 0, compiled = 0; // ShapeBlocks, and how often some were compiled
 };

@@ -71,7 +71,7 @@ ShapeOutline::ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, co
   for (size_t b = 0; b < blocks.size(); ++b)
     add(shape, cluster, *blocks[b], parameters[b]);
   const ShapeFacts facts = factsOf(shape);
-  chain_ = facts.chain, begin_ = facts.cost.begin, end_ = facts.cost.end;
+  chain_ = facts.chain, cost_ = facts.cost;
 }
 
 void ShapeOutline::add(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &block,
@@ -114,7 +114,8 @@ bool ShapeOutline::isLike(const ShapeOutline &other) const {
                     one.counted.reads == two.counted.reads;
            });
   };
-  return chain_ == other.chain_ && begin_ == other.begin_ && end_ == other.end_ && target_ == other.target_ &&
+  return chain_ == other.chain_ && cost_.begin == other.cost_.begin && cost_.end == other.cost_.end &&
+         cost_.instances == other.cost_.instances && target_ == other.target_ &&
          std::ranges::equal(blocks_, other.blocks_, areAlike) &&
          std::ranges::equal(programs_, other.programs_,
                             [](const auto &one, const auto &two) { return haveSameCode(*one, *two); });
@@ -142,15 +143,11 @@ std::vector<ShapeOutline::Number> ShapeOutline::numbers() {
 }
 
 ChainCost ShapeOutline::cost() const {
-  ChainCost cost;
-  cost.begin = begin_, cost.end = end_;
-  for (int64_t i = 0; i < std::ssize(chain_); ++i) {
-    const double flops = blocks_[chain_[size_t(i)]].flops;
-    if (begin_ <= i && i < end_)
-      cost.costs.layers.push_back(flops);
-    else
-      (i < begin_ ? cost.costs.embed : cost.costs.head) += flops;
-  }
+  ChainCost cost = cost_;
+  std::vector<double> flops;
+  for (const size_t block : chain_)
+    flops.push_back(blocks_[block].flops);
+  cost.costs = costsOf(cost, flops);
   return cost;
 }
 

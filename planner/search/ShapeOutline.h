@@ -47,7 +47,7 @@ private:
   std::vector<plan::ProgramWorks> works_;                // the works of these
   std::vector<Block> blocks_;
   std::vector<size_t> chain_;
-  int64_t begin_ = 0, end_ = 0; // as of ChainCost
+  ChainCost cost_; // of the shape that was compiled
 };
 
 // Primitive axes of the first ranks of the mesh.

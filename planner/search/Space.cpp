@@ -1,6 +1,8 @@
 // See Space.h.
 #include "planner/search/Space.h"
 
+#include "frontend/layout/StageCut.h"
+
 #include <algorithm>
 
 namespace mgc::planner {
@@ -15,15 +17,19 @@ static void set(std::optional<int64_t> &option, int64_t value) {
 SpaceOfLayouts::SpaceOfLayouts(const frontend::SearchSpace &space, LayoutOptions given)
     : space_(space), given_(std::move(given)) {
   for (const LayoutOption &row : frontend::layoutOptions())
-    if (isSearched(row)) {
+    if (row.isSearchedCut && frontend::isOpen(row, given_)) {
+      opensCut_ = true;
+      std::visit([&](auto field) { (given_.*field).reset(); }, row.field);
+    } else if (isSearched(row)) {
       rows_.push_back(&row);
       std::visit([&](auto field) { (given_.*field).reset(); }, row.field);
     }
+  opensCut_ = (opensCut_ || !space_.onlyOpen) && !frontend::isCutGiven(given_);
 }
 
 bool SpaceOfLayouts::isSearched(const LayoutOption &row) const {
   if (space_.onlyOpen)
-    return row.searched && given_.*std::get<frontend::OptionField<int64_t>>(row.field) == frontend::kAuto;
+    return row.searched && frontend::isOpen(row, given_);
   return (row.searched || row.searchedWords) &&
          !std::visit([&](auto field) { return (given_.*field).has_value(); }, row.field);
 }

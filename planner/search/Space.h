@@ -13,11 +13,13 @@ using Picks = std::vector<int64_t>;
 
 class SpaceOfLayouts {
 public:
-  // Options of `given` are taken as they are, but for those that are kAuto.
+  // Options of `given` are taken as they are, but for those that are open (frontend::isOpen).
   SpaceOfLayouts(const frontend::SearchSpace &space, frontend::LayoutOptions given);
 
   void forEach(const std::function<void(const frontend::LayoutOptions &, const Picks &)> &visit);
   frontend::LayoutOptions optionsOf(const Picks &picks) const;
+  // The layers of the pipeline's chunks are not given.
+  bool opensCut() const { return opensCut_; }
   // The options that are searched.
   const std::vector<const frontend::LayoutOption *> &rows() const { return rows_; }
 
@@ -28,6 +30,7 @@ private:
 
   const frontend::SearchSpace space_;
   frontend::LayoutOptions given_;
+  bool opensCut_ = false;
   std::vector<const frontend::LayoutOption *> rows_;
   std::vector<std::string> words_;
   frontend::LayoutOptions chosen_;

@@ -41,11 +41,12 @@ Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &fi
   const double start = now();
   const planner::FoundLayouts found = planner::search(request);
   const planner::SearchCounts &n = found.counts;
-  std::cout << fmt::format("{:.2f} s: {} enumerated, {} refused, {} too large, {} too slow, {} estimated ({} fitted, "
-                           "{} unfit), {} shapes, {} "
-                           "compiled\n",
-                           now() - start, n.enumerated, n.refused, n.tooLarge, n.tooSlow, n.estimated, n.fitted,
-                           n.unfit, n.shapes, n.compiled);
+  std::cout << fmt::format(
+      "{:.2f} s: {} enumerated, {} refused, {} too large, {} too slow, {} estimated and {} of other cuts ({} fitted, "
+      "{} unfit), {} shapes, {} "
+      "compiled\n",
+      now() - start, n.enumerated, n.refused, n.tooLarge, n.tooSlow, n.estimated, n.cuts, n.fitted, n.unfit, n.shapes,
+      n.compiled);
   for (const planner::Answer &answer : found.answers)
     std::cout << fmt::format("{:.4f} s {} {}\n", answer.estimate.seconds, bytesText(double(answer.estimate.bytes())),
                              frontend::flagsOf(answer.options));
@@ -84,12 +85,12 @@ Status run(std::vector<std::string> words) {
   double start = now();
   MGC_ASSIGN(shape, planner::ShapeBlocks::compile(context, flags.layout, make, machine));
   const double compiled = now() - start;
-  schedule::SolutionCache schedules;
-  MGC_ASSIGN(once, planner::estimate(*shape, layout, machine, schedules));
+  planner::EstimateCache cache;
+  MGC_ASSIGN(once, planner::estimate(*shape, layout, machine, cache));
   start = now();
-  MGC_ASSIGN(estimate, planner::estimate(*shape, layout, machine, schedules));
+  MGC_ASSIGN(estimate, planner::estimate(*shape, layout, machine, cache));
   for (int i = 1; i < 20; ++i)
-    MGC_TRY(planner::estimate(*shape, layout, machine, schedules).status());
+    MGC_TRY(planner::estimate(*shape, layout, machine, cache).status());
   const double estimated = (now() - start) / 20;
   start = now();
   const planner::Trial trial = planner::tryEach({flags.layout}, make).front();

@@ -33,6 +33,7 @@ Json jsonOf(const AutoCounts &counts) {
           {"left_out_by_memory", counts.tooLarge},
           {"left_out_by_time", counts.tooSlow},
           {"estimated", counts.estimated},
+          {"other_cuts", counts.cuts},
           {"unfit", counts.unfit},
           {"shapes", counts.shapes},
           {"compiled", counts.compiled},

@@ -104,10 +104,11 @@ private:
   }
 
   static std::string countsText(const AutoCounts &counts) {
+    const std::string cuts = counts.cuts == 0 ? "" : fmt::format("{} of other cuts estimated; ", counts.cuts);
     return fmt::format(
         "layouts: {} enumerated, {} refused, {} left out by memory, {} by time, {} estimated, of which {} "
-        "fit with no policy; {} shapes compiled {} times; {}\n",
-        counts.enumerated, counts.refused, counts.tooLarge, counts.tooSlow, counts.estimated, counts.unfit,
+        "fit with no policy; {}{} shapes compiled {} times; {}\n",
+        counts.enumerated, counts.refused, counts.tooLarge, counts.tooSlow, counts.estimated, counts.unfit, cuts,
         counts.shapes, counts.compiled, secondsText(counts.seconds));
   }
 

@@ -69,7 +69,8 @@ struct NearestLayout {
 };
 
 struct AutoCounts {
-  int64_t enumerated = 0, refused = 0, tooLarge = 0, tooSlow = 0, estimated = 0, unfit = 0, shapes = 0, compiled = 0;
+  int64_t enumerated = 0, refused = 0, tooLarge = 0, tooSlow = 0, estimated = 0, cuts = 0, unfit = 0, shapes = 0,
+          compiled = 0;
   double seconds = 0; // the search took so long
 };
 

@@ -95,8 +95,8 @@ private:
   }
 
   static AutoCounts countsOf(const planner::SearchCounts &counts) {
-    return {counts.enumerated, counts.refused, counts.tooLarge, counts.tooSlow,
-            counts.estimated,  counts.unfit,   counts.shapes,   counts.compiled};
+    return {counts.enumerated, counts.refused, counts.tooLarge, counts.tooSlow, counts.estimated,
+            counts.cuts,       counts.unfit,   counts.shapes,   counts.compiled};
   }
 
   Status verify() const {

@@ -64,9 +64,8 @@ bool LayoutSearch::needsMemory(const planner::FoundLayouts &found) {
 // The options that are not searched may contradict each other.
 std::string LayoutSearch::refusalOfGiven(LayoutOptions given) const {
   for (const frontend::LayoutOption &row : frontend::layoutOptions())
-    if (const auto *field = std::get_if<frontend::OptionField<int64_t>>(&row.field);
-        field && given.**field == frontend::kAuto)
-      (given.**field).reset();
+    if (frontend::isOpen(row, given))
+      std::visit([&](auto field) { (given.*field).reset(); }, row.field);
   given.world = devices_;
   const auto layout = frontend::resolveLayout(model_->file.model, given, model_->file.defaults, model_->supported);
   return layout.isOk() ? "" : layout.status().message();
@@ -90,8 +89,12 @@ std::string LayoutSearch::refusalOf(const LayoutOptions &given, const planner::F
 
 namespace {
 
+std::string nameOf(const frontend::LayoutOption &option) {
+  return option.flag.substr(option.flag.find_first_not_of('-'));
+}
+
 std::string shortValue(const frontend::LayoutOption &option, const LayoutOptions &options) {
-  const std::string name = option.flag.substr(option.flag.find_first_not_of('-'));
+  const std::string name = nameOf(option);
   return std::visit(
       [&](auto field) -> std::string {
         if constexpr (std::is_same_v<decltype(field), frontend::OptionField<int64_t>>)
@@ -122,6 +125,8 @@ std::string shortLayout(const LayoutOptions &given, const LayoutOptions &options
       words.push_back(shortValue(option, options));
     else if (isChosen && option.searched)
       ofLeast.push_back(shortValue(option, options));
+    else if (option.isSearchedCut && frontend::isOpen(option, given))
+      ofLeast.push_back(fmt::format("{} by work", nameOf(option)));
   }
   if (words.empty())
     words = std::move(ofLeast);

@@ -2,10 +2,13 @@
 #include "tools/auto/SearchedSpace.h"
 
 #include "dialects/mg/training/MemorySize.h"
+#include "dialects/mg/training/StageSizes.h"
 #include "frontend/layout/Options.h"
+#include "frontend/layout/StageCut.h"
 #include "runtime/base/Problems.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace mgc::tools {
 
@@ -38,14 +41,33 @@ private:
   // `--zero auto` leaves open what --auto chooses anyway.
   void readOpen() {
     for (const frontend::LayoutOption &row : frontend::layoutOptions()) {
-      if (const auto *field = std::get_if<frontend::OptionField<int64_t>>(&row.field);
-          field && !space_.onlyOpen && space_.given.**field == frontend::kAuto)
-        (space_.given.**field).reset();
+      if (const bool isOpen = frontend::isOpen(row, space_.given); isOpen && !space_.onlyOpen)
+        std::visit([&](auto field) { (space_.given.*field).reset(); }, row.field);
+      else if (row.isSearchedCut)
+        readCut(std::get<frontend::OptionField<std::string>>(row.field), row.flag, isOpen);
       if (!row.isEstimated && isOn(row)) {
         problems_.add("{} with {}: the search does not know what it costs", search_, row.flag);
         problems_.hint("possible: {} without {}, or the layout that it gives with it", search_, row.flag);
       }
     }
+  }
+
+  // The layers of chunks that are to be searched are said by no other option; if they are given, all are.
+  void readCut(frontend::OptionField<std::string> field, const std::string &flag, bool isOpen) {
+    LayoutOptions others = space_.given;
+    const std::optional<std::string> text = std::exchange(others.*field, std::nullopt);
+    if (isOpen && frontend::isCutGiven(others)) {
+      problems_.add("{} auto with an option that says the layers of each chunk", flag);
+      problems_.hint("possible: one of them alone");
+    }
+    if (!text || isOpen)
+      return;
+    const Result<std::vector<int64_t>> layers = parseStageSizes(*text);
+    if (!layers.isOk())
+      return problems_.add("{}: {}", flag, layers.status().message());
+    const int64_t all = std::accumulate(layers->begin(), layers->end(), int64_t(0));
+    problems_.expect(all == file_.model.allLayerCount(), "{}: {} layers in all; expected {} = {}", flag, all,
+                     file_.model.allLayersName(), file_.model.allLayerCount());
   }
 
   // It is given, and no switch that is off.

@@ -44,8 +44,8 @@ void addAuto(CLI::App &app, AutoFlags &flags, const frontend::Supported &support
   group
       .add_flag(kAutoFlag, flags.isOn,
                 "Search the fastest layout that fits, as predicted, docs/planner.md; flags that are given are "
-                "fixed. --tp auto in its place searches tp alone, and so with each option that has the value auto. "
-                "Without -o it is printed alone")
+                "fixed. --tp auto in its place searches tp alone, and so with each option that has the value auto; "
+                "--auto split, which is --stages auto, the cut of a given pipeline. Without -o it is printed alone")
       ->disable_flag_override();
   addList<int64_t>(
       group, kDevicesFlag, [&flags](std::vector<int64_t> devices) { flags.devices = std::move(devices); },
@@ -198,6 +198,18 @@ void addCompare(CLI::App &app, CompareFlags &flags) {
 
 } // namespace
 
+// "--auto split" is "--stages auto": a flag, and what may stand behind it, is no option of the parser's.
+static void spellOutSplit(std::vector<std::string> &words) {
+  const std::string split = "split", cut = frontend::optionOf(&frontend::LayoutOptions::stages).flag;
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == fmt::format("{}={}", kAutoFlag, split)) {
+      words[i] = fmt::format("{}={}", cut, frontend::kAutoCut);
+    } else if (words[i] == kAutoFlag && i + 1 < words.size() && words[i + 1] == split) {
+      words[i] = cut;
+      words[i + 1] = frontend::kAutoCut;
+    }
+}
+
 // The words of a command behind its name, without flags that only Megatron-LM has.
 static Status takeForeign(const CLI::App &command, std::vector<std::string> &words, CompileFlags &flags,
                           SortedFlags &sorted) {
@@ -288,12 +300,14 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
     return parsed;
   }
   SortedFlags sorted;
-  if (!words.empty() && words.front() == compile->get_name())
+  if (!words.empty() && words.front() == compile->get_name()) {
+    spellOutSplit(words);
     if (const Status taken = takeForeign(*compile, words, parsed.flags.compile, sorted); !taken.isOk()) {
       say(stderr, "mgc compile: {}\n", taken.message());
       parsed.exitCode = 2;
       return parsed;
     }
+  }
   try {
     std::ranges::reverse(words); // as the parser wants them
     app.parse(std::move(words));

@@ -27,7 +27,7 @@ std::string valuesOf(const LayoutOption &option, const frontend::Supported &supp
   if (std::holds_alternative<OptionField<std::vector<std::string>>>(option.field))
     return "words";
   if (std::holds_alternative<OptionField<std::string>>(option.field))
-    return "text";
+    return option.isSearchedCut ? "text; `auto`, as a flag: [searched](planner.md#the-cut-of-the-pipeline)" : "text";
   if (option.most == std::numeric_limits<int64_t>::max())
     return "whole numbers";
   return fmt::format("{} to {}{}{}", option.least, option.most, option.takesAuto() ? "; `auto`, as a flag" : "",

@@ -143,66 +143,120 @@ private:
   bool isCut_ = false;
 };
 
-// Seconds of the tasks of all chunks of a choice, one row for each: rows are compared often, and lie together.
+// Seconds of the tasks of all chunks of some choices, a row for each: rows are compared often, and lie together.
 class RowsOfSeconds {
 public:
   explicit RowsOfSeconds(size_t width) : width_(width) {}
-  void push(std::span<const double> row) {
-    order_.push_back(values_.size());
-    values_.insert(values_.end(), row.begin(), row.end());
+  size_t count() const { return count_; }
+  void push(const Seconds &seconds) { values_.insert(values_.end(), seconds.begin(), seconds.end()); }
+  void endRow() { ++count_; }
+
+  // The rows of which none before takes at most as long in every task, if those that take less in all come first, and of these those
+  // of fewer bytes.
+  std::vector<size_t> undominated(const std::vector<int64_t> &bytes) const {
+    std::vector<std::tuple<double, int64_t, size_t>> order; // seconds in all, bytes, row
+    for (size_t row = 0; row < count_; ++row) {
+      double sum = 0; // by chunk, as choices have them
+      for (auto chunk = at(row); chunk != at(row + 1); chunk += kTasks)
+        sum += chunk[0] + chunk[1] + chunk[2];
+      order.emplace_back(sum, bytes[row], row);
+    }
+    std::ranges::sort(order);
+    const std::vector<size_t> columns = differingColumns();
+    Kept kept(columns.size());
+    std::vector<size_t> rows;
+    std::vector<double> values(columns.size());
+    for (const auto &[sum, ofBytes, row] : order) {
+      for (size_t i = 0; i < columns.size(); ++i)
+        values[i] = at(row)[ptrdiff_t(columns[i])];
+      if (!kept.hasAtMost(values)) {
+        kept.push(values);
+        rows.push_back(row);
+      }
+    }
+    return rows;
   }
-  // Whether no second of some row is more.
-  bool hasAtMost(std::span<const double> row) {
-    const auto found = std::ranges::find_if(order_, [&](size_t begin) {
-      const auto own = values_.begin() + ptrdiff_t(begin);
-      return std::equal(own, own + ptrdiff_t(width_), row.begin(), std::less_equal<>());
-    });
-    if (found == order_.end())
-      return false;
-    std::rotate(order_.begin(), found, found + 1);
-    return true;
+
+private:
+  static constexpr ptrdiff_t kTasks = std::tuple_size_v<Seconds>;
+
+  class Kept {
+  public:
+    explicit Kept(size_t width) : width_(width) {}
+    void push(const std::vector<double> &row) {
+      order_.push_back(values_.size());
+      values_.insert(values_.end(), row.begin(), row.end());
+    }
+    // Whether no second of some row is more.
+    bool hasAtMost(const std::vector<double> &row) {
+      const auto found = std::ranges::find_if(order_, [&](size_t begin) {
+        const auto own = values_.begin() + ptrdiff_t(begin);
+        return std::equal(own, own + ptrdiff_t(width_), row.begin(), std::less_equal<>());
+      });
+      if (found == order_.end())
+        return false;
+      std::rotate(order_.begin(), found, found + 1);
+      return true;
+    }
+
+  private:
+    const size_t width_;
+    std::vector<double> values_;
+    std::vector<size_t> order_; // where rows begin: those that were at most another lately come first
+  };
+
+  std::vector<double>::const_iterator at(size_t row) const { return values_.begin() + ptrdiff_t(row * width_); }
+  // Most tasks take as long with any policy.
+  std::vector<size_t> differingColumns() const {
+    std::vector<size_t> columns;
+    for (size_t column = 0; column < width_; ++column)
+      for (size_t row = 1; row < count_; ++row)
+        if (at(row)[ptrdiff_t(column)] != at(0)[ptrdiff_t(column)]) {
+          columns.push_back(column);
+          break;
+        }
+    return columns;
   }
+
+  const size_t width_;
+  size_t count_ = 0;
+  std::vector<double> values_;
+};
+
+// Choices of a stage, of which those that others are below of are dropped now and then.
+class UndominatedChoices {
+public:
+  explicit UndominatedChoices(size_t chunks) : width_(chunks * std::tuple_size_v<Seconds>) {}
+
+  // Those that were made since some were dropped count too, though they have been left out already.
+  size_t count() const { return count_; }
+  size_t width() const { return width_; }
+  void add(StageChoice choice) { all_.push_back(std::move(choice)); }
+  void addCount(size_t made) { count_ += made; }
+
+  void dropDominated() {
+    if (all_.size() != undominated_) { // none has come if there are as many
+      RowsOfSeconds rows(width_);
+      std::vector<int64_t> bytes;
+      for (const StageChoice &choice : all_) {
+        for (const Seconds &seconds : choice.seconds)
+          rows.push(seconds);
+        rows.endRow();
+        bytes.push_back(choice.bytes);
+      }
+      std::vector<StageChoice> kept;
+      for (const size_t row : rows.undominated(bytes))
+        kept.push_back(std::move(all_[row]));
+      all_ = std::move(kept);
+    }
+    undominated_ = count_ = all_.size();
+  }
+  std::vector<StageChoice> take() { return std::move(all_); }
 
 private:
   const size_t width_;
-  std::vector<double> values_;
-  std::vector<size_t> order_; // where rows begin: those that were at most another lately come first
-};
-
-// Drops choices that take at least as long in every chunk as one before.
-std::vector<StageChoice> undominated(std::vector<StageChoice> choices) {
-  std::vector<std::tuple<double, int64_t, size_t>> order; // seconds in all, bytes, index
-  for (size_t i = 0; i < choices.size(); ++i) {
-    double sum = 0;
-    for (const Seconds &seconds : choices[i].seconds)
-      sum += sumOf(seconds);
-    order.emplace_back(sum, choices[i].bytes, i);
-  }
-  std::ranges::sort(order);
-  std::vector<StageChoice> kept;
-  RowsOfSeconds rows(choices.empty() ? 0 : choices.front().seconds.size() * Seconds().size());
-  for (const auto &[sum, bytes, index] : order) {
-    std::vector<double> row;
-    for (const Seconds &seconds : choices[index].seconds)
-      row.insert(row.end(), seconds.begin(), seconds.end());
-    if (row.empty() ? !kept.empty() : rows.hasAtMost(row))
-      continue;
-    rows.push(row);
-    kept.push_back(std::move(choices[index]));
-  }
-  return kept;
-}
-
-struct UndominatedChoices {
-  std::vector<StageChoice> all;
-  void dropDominated() {
-    if (all.size() != undominated_)
-      all = undominated(std::move(all));
-    undominated_ = all.size();
-  }
-
-private:
-  size_t undominated_ = 0; // so many were left the last time: none has come since if there are as many
+  size_t undominated_ = 0, count_ = 0;
+  std::vector<StageChoice> all_;
 };
 
 // The bounds that frames of policies can have.
@@ -225,8 +279,8 @@ std::vector<Frames> framesOf(const StageLayers &stage) {
 class Combination {
 public:
   Combination(const StageLayers &stage, Frames frames, const Bounds &bounds, const Limits &limits,
-              std::vector<StageChoice> &out, bool &isCut)
-      : stage_(stage), frames_(frames), bounds_(bounds), limits_(limits), out_(out), isCut_(isCut) {
+              UndominatedChoices &out, bool &isCut)
+      : stage_(stage), frames_(frames), bounds_(bounds), limits_(limits), out_(out), isCut_(isCut), rows_(out.width()) {
     for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
       frontiers_.emplace_back(stage.chunks[chunk], chunk, bounds, frames, limits);
     for (const Frontier &frontier : frontiers_)
@@ -236,6 +290,7 @@ public:
     for (const Moment &moment : bounds.moments)
       bytes.push_back(bounds.bytesAt(moment));
     combine(bytes);
+    addUndominated();
   }
 
 private:
@@ -262,12 +317,12 @@ private:
     for (size_t moment = 0; moment < bytes.size(); ++moment)
       if (bytes[moment] + least_[chunk][moment] > bounds_.room)
         return;
-    if (out_.size() > limits_.combined || ++visited_ > kVisited * limits_.combined) {
+    if (out_.count() + rows_.count() > limits_.combined || ++visited_ > kVisited * limits_.combined) {
       isCut_ = true;
       return;
     }
     if (chunk == frontiers_.size())
-      return emit(bytes);
+      return add(bytes);
     for (int point : frontiers_[chunk].last()) {
       std::vector<int64_t> with = bytes;
       for (size_t i = 0; i < with.size(); ++i)
@@ -278,23 +333,38 @@ private:
     }
   }
 
-  void emit(const std::vector<int64_t> &bytes) {
-    StageChoice choice;
-    choice.bytes = stage_.bytes + frames_.bytes() + (bytes.empty() ? 0 : std::ranges::max(bytes));
-    for (size_t chunk = 0; chunk < points_.size(); ++chunk) {
-      choice.counts.push_back(frontiers_[chunk].countsOf(points_[chunk], stage_.chunks[chunk]));
-      choice.seconds.push_back(frontiers_[chunk][points_[chunk]].seconds);
+  void add(const std::vector<int64_t> &bytes) {
+    bytes_.push_back(stage_.bytes + frames_.bytes() + (bytes.empty() ? 0 : std::ranges::max(bytes)));
+    for (size_t chunk = 0; chunk < points_.size(); ++chunk)
+      rows_.push(frontiers_[chunk][points_[chunk]].seconds);
+    rows_.endRow();
+    pointsOfRows_.insert(pointsOfRows_.end(), points_.begin(), points_.end());
+  }
+
+  void addUndominated() {
+    for (const size_t row : rows_.undominated(bytes_)) {
+      StageChoice choice;
+      choice.bytes = bytes_[row];
+      for (size_t chunk = 0; chunk < frontiers_.size(); ++chunk) {
+        const int point = pointsOfRows_[row * frontiers_.size() + chunk];
+        choice.counts.push_back(frontiers_[chunk].countsOf(point, stage_.chunks[chunk]));
+        choice.seconds.push_back(frontiers_[chunk][point].seconds);
+      }
+      out_.add(std::move(choice));
     }
-    out_.push_back(std::move(choice));
+    out_.addCount(rows_.count());
   }
 
   const StageLayers &stage_;
   const Frames frames_;
   const Bounds &bounds_;
   const Limits &limits_;
-  std::vector<StageChoice> &out_;
+  UndominatedChoices &out_;
   bool &isCut_;
   std::vector<Frontier> frontiers_;
+  RowsOfSeconds rows_;                   // those of all combinations that fit
+  std::vector<int64_t> bytes_;           // of each row
+  std::vector<int> pointsOfRows_;        // by chunk
   static constexpr size_t kVisited = 16; // partial combinations for each that may be made
   size_t visited_ = 0;
   std::vector<int> points_;
@@ -333,27 +403,44 @@ void addChoices(const StageLayers &stage, Frames frames, int64_t capacity, const
   for (int64_t kept : sizesOf(&Moment::sharedKept, &Point::kept))
     for (int64_t split : sizesOf(&Moment::sharedSplit, &Point::split)) {
       const Bounds sized{way, bounds.room, kept, split};
-      if (out.all.size() > limits.choices)
+      if (out.count() > limits.choices)
         out.dropDominated();
-      if (out.all.size() > limits.choices) {
+      if (out.count() > limits.choices) {
         isCut = true;
         return;
       }
-      Combination(stage, frames, sized, limits, out.all, isCut);
+      Combination(stage, frames, sized, limits, out, isCut);
     }
 }
 
 } // namespace
 
 std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits) {
-  UndominatedChoices choices;
+  UndominatedChoices choices(stage.chunks.size());
   std::vector<Frames> bounds = framesOf(stage);
   std::ranges::reverse(bounds); // likewise
   for (Frames frames : bounds)
     for (const std::vector<Moment> &way : stage.ways)
       addChoices(stage, frames, capacity, way, limits, choices, isCut);
   choices.dropDominated();
-  return std::move(choices.all);
+  return choices.take();
+}
+
+std::vector<StageChoice> KnownChoices::of(const StageLayers &stage, int64_t capacity, bool &isCut,
+                                          const Limits &limits) {
+  constexpr size_t kMostKnown = 64; // stages of two deep pipelines
+  auto known = std::ranges::find_if(
+      known_, [&](const Known &one) { return one.capacity == capacity && one.limits == limits && one.stage == stage; });
+  if (known == known_.end()) {
+    Known made{stage, capacity, limits, {}};
+    made.choices = choicesOf(stage, capacity, made.isCut, limits);
+    known = known_.insert(known_.begin(), std::move(made));
+    if (known_.size() > kMostKnown)
+      known_.pop_back();
+  } else
+    known_.splice(known_.begin(), known_, known);
+  isCut |= known->isCut;
+  return known->choices;
 }
 
 // The seconds of a choice.

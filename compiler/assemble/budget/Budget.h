@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <vector>
 
 namespace mgc::budget {
@@ -27,17 +28,20 @@ struct Option {
   int64_t kept = 0, split = 0;
   int64_t frame = 0, forwardFrame = 0;
   Seconds seconds = {};
+  bool operator==(const Option &) const = default;
 };
 
 struct Layers { // equal ones
   int64_t count = 0;
   std::vector<Option> options;
+  bool operator==(const Layers &) const = default;
 };
 
 struct ChunkLayers {
   std::vector<Layers> layers;
   int64_t kept = 0, split = 0; // bytes of what has no choice
   Seconds seconds = {};        // likewise
+  bool operator==(const ChunkLayers &) const = default;
 };
 
 // Slots that live at one time.
@@ -45,6 +49,7 @@ struct Moment {
   int64_t bytes = 0;                       // bytes of buffers that no policy changes
   std::vector<int64_t> kept, split;        // by chunk
   int64_t sharedKept = 0, sharedSplit = 0; // slots of all chunks together: as large as the largest
+  bool operator==(const Moment &) const = default;
 };
 
 struct StageLayers {
@@ -52,6 +57,7 @@ struct StageLayers {
   int64_t frame = 0, forwardFrame = 0; // the largest of what has no choice
   std::vector<ChunkLayers> chunks;
   std::vector<std::vector<Moment>> ways; // in which buffers can be placed: all moments of each
+  bool operator==(const StageLayers &) const = default;
 };
 
 struct StageChoice {
@@ -64,11 +70,27 @@ struct StageChoice {
 // others are below of are dropped, and behind.
 struct Limits {
   size_t points = 256, slotSizes = 64, combined = 4096, choices = 1024;
+  bool operator==(const Limits &) const = default;
 };
 
 // Choices of at most so many bytes of which none takes at least as long in every task as another; those of fewer seconds in all
 // come first. None: nothing fits. isCut is set where there are too many, and some are left out.
 std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits = {});
+// Those of the stages that were asked for last.
+class KnownChoices {
+public:
+  std::vector<StageChoice> of(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits);
+
+private:
+  struct Known {
+    StageLayers stage;
+    int64_t capacity = 0;
+    Limits limits;
+    std::vector<StageChoice> choices;
+    bool isCut = false;
+  };
+  std::list<Known> known_; // the last first
+};
 StageChoice smallest(const StageLayers &stage);
 // No choice takes less: each layer keeps the least that some policy of it keeps, and has the least frame that one has.
 int64_t leastBytes(const StageLayers &stage);

@@ -60,7 +60,10 @@ TEST(Options, AnOpenNumberIsSearchedOrLeftToMemory) {
     if (!option.takesAuto())
       continue;
     LayoutOptions open{.gbs = 8};
-    open.*std::get<OptionField<int64_t>>(option.field) = kAuto;
+    if (option.isSearchedCut)
+      open.*std::get<OptionField<std::string>>(option.field) = kAutoCut;
+    else
+      open.*std::get<OptionField<int64_t>>(option.field) = kAuto;
     EXPECT_EQ(flagsOf(openOf(open)), option.flag + " auto");
     EXPECT_EQ(leavesToSearch(open), !option.orAuto) << option.flag;
   }

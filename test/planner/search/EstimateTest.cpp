@@ -61,9 +61,9 @@ void compare(const AskedModel &model, const LayoutOptions &options, int &compare
     return;
   const Trial trial = tryEach({options}, model.make).front();
   const auto shape = ShapeBlocks::compile(context, options, model.make, model.machine);
-  schedule::SolutionCache schedules;
+  EstimateCache cache;
   const Result<Estimate> made =
-      shape.isOk() ? estimate(**shape, *layout, model.machine, schedules) : Result<Estimate>(shape.status());
+      shape.isOk() ? estimate(**shape, *layout, model.machine, cache) : Result<Estimate>(shape.status());
   ASSERT_EQ(made.isOk(), trial.hasPlan()) << trial.refusal << made.status().message();
   if (!made.isOk())
     return;
@@ -123,8 +123,8 @@ TEST(Estimate, OfBlocksOfAnotherLayout) {
   options.dp = 8, options.pp = 1, options.zero = 1;
   const Trial trial = tryEach({options}, model.make).front();
   const frontend::Layout layout = model.resolve(options).take();
-  schedule::SolutionCache schedules;
-  const Result<Estimate> made = estimate(**shape, layout, model.machine, schedules);
+  EstimateCache cache;
+  const Result<Estimate> made = estimate(**shape, layout, model.machine, cache);
   ASSERT_TRUE(made.isOk());
   EXPECT_NEAR(made->seconds / trial.seconds, 1, kSeconds);
   EXPECT_EQ(made->bytes(), trial.bytes);
