@@ -156,16 +156,20 @@ private:
   static std::string placeText(const AskedLayout &asked, const AutoSize &size) {
     const double best = size.layouts.front().seconds;
     const ProvedLayout &own = *asked.layout;
+    if (own.seconds == 0)
+      return fmt::format("no plan, {}\n    {}", own.problem, own.layout);
     const auto place =
         1 + std::ranges::count_if(size.layouts, [&](const ProvedLayout &other) { return other.seconds < own.seconds; });
-    const std::string behind = std::cmp_less_equal(place, size.layouts.size())
+    const std::string behind = own.seconds < best ? "before number 1" // with other options than the command line has
+                               : std::cmp_less_equal(place, size.layouts.size())
                                    ? fmt::format("number {}", place)
                                    : fmt::format("behind number {}", size.layouts.size());
     const std::string differences = differencesText(asked.differences, best);
     return fmt::format(
         "{}, {}, {}, {}\n    {}{}", secondsText(own.seconds),
-        own.seconds > best ? fmt::format("{:.1f} % slower than the first", 100 * (own.seconds / best - 1))
-                           : "as fast as the first",
+        own.seconds > best   ? fmt::format("{:.1f} % slower than the first", 100 * (own.seconds / best - 1))
+        : own.seconds < best ? fmt::format("{:.1f} % faster than the first", 100 * (1 - own.seconds / best))
+                             : "as fast as the first",
         behind, bytesText(double(own.bytes)), own.layout, differences.empty() ? "" : "\n    " + differences);
   }
 
