@@ -82,6 +82,7 @@ public:
       frame_.offsets[value] = assignment.offsets[buffer];
     for (auto [op, buffer] : workspaceOf_)
       frame_.workspaces[op] = assignment.offsets[buffer];
+    frame_.buffers = std::move(buffers_);
     return std::move(frame_);
   }
 

@@ -6,6 +6,7 @@
 // then they are known to be done.
 #pragma once
 
+#include "compiler/assemble/memory/MemorySolver.h"
 #include "dialects/mg/Mg.h"
 #include "runtime/base/Status.h"
 
@@ -16,6 +17,7 @@ namespace mgc {
 struct FunctionFrame {
   int64_t bytes = 0;
   int64_t leastBytes = 0; // the largest set of values that live together: a lower bound of any placement
+  std::vector<memory::LiveBuffer> buffers; // all that has memory in it, with lifetimes in ops
   // Places in the frame. Views, parts of a joined value, results of the function and of tiles, and what is reduced in an
   // argument's place have none.
   llvm::DenseMap<mlir::Value, int64_t> offsets;

@@ -3,6 +3,7 @@
 
 #include "compiler/stage/TaskCosts.h"
 #include "compiler/step/BlockParameters.h"
+#include "compiler/step/UpdateRules.h"
 #include "dialects/mg/training/StageSizes.h"
 
 #include <numeric>
@@ -21,24 +22,31 @@ double keptBytes(const ModelBlock &block) {
   return bytes;
 }
 
-// Bytes of an instance's parameters, about: their values, gradients, masters and two moments, or slices of them.
+// Bytes of an instance's parameters, about: all of their elements, or slices of them.
 double stateBytes(const std::vector<BlockParameter> &parameters, const TrainingSettings &training,
                   const Sharding &sharding) {
-  const auto width = [](plan::DType type) { return double(plan::sizeInBytes(type)); };
-  const double states = (training.dtype == plan::DType::f32 ? 2 : 3) * width(plan::DType::f32);
+  const ElementBytes widths = elementBytesOf(training);
   double bytes = 0;
   for (const BlockParameter &parameter : parameters) {
     const double ranks = double(plan::groupSize(sharding.mesh, shardAxesOf(parameter.key, sharding)));
     const auto share = [&](int64_t level) { return sharding.level >= level ? 1 / ranks : 1; };
-    double own = width(training.dtype) * share(3);
+    double own = widths.value * share(3);
     if (parameter.key.use != plan::BucketUse::frozen)
-      own += width(training.gradientType) * share(2) + states * share(1);
+      own += widths.gradient * share(2) + widths.states * share(1);
     bytes += own * double(parameter.elements);
   }
   return bytes;
 }
 
 } // namespace
+
+// Values that are not f32 have masters.
+ElementBytes elementBytesOf(const TrainingSettings &training) {
+  const auto width = [](plan::DType type) { return double(plan::sizeInBytes(type)); };
+  const size_t states = ruleOf(plan::BucketUse::trained, training.optimizer).states.size();
+  return {width(training.dtype), width(training.gradientType),
+          double(states + (training.dtype != plan::DType::f32)) * width(plan::DType::f32)};
+}
 
 BlockWork workOf(const ModelBlock &block) {
   BlockWork work{0, keptBytes(block), {}};

@@ -10,6 +10,12 @@
 
 namespace mgc {
 
+// Bytes of a parameter's element that is trained: its value, its gradient, and what the optimizer keeps of it.
+struct ElementBytes {
+  double value = 0, gradient = 0, states = 0;
+};
+ElementBytes elementBytesOf(const TrainingSettings &training);
+
 // Work and memory of an instance of a block for one microbatch.
 struct BlockWork {
   double flops = 0;                       // work of all its functions: TaskCosts.h

@@ -113,14 +113,16 @@ std::vector<std::string> searchedSchedules(const SearchSpace &space, const Layou
   return names;
 }
 
-std::vector<LayoutOptions> fastestChoices(LayoutOptions options) {
+std::vector<LayoutOptions> extremeChoices(LayoutOptions options) {
   if (!options.memory)
     return {options};
   options.memory.reset();
+  LayoutOptions savingNone = options;
   options.lossTile = options.lossTile.value_or(0);
   LayoutOptions savingAll = options; // the other recomputes what takes about as long as to save it
   savingAll.recompute = false;
-  return {savingAll, options};
+  savingNone.recomputeGranularity = "full", savingNone.recomputeMethod = "uniform", savingNone.recomputeLayers = 1;
+  return {savingAll, options, savingNone};
 }
 
 } // namespace mgc::frontend

@@ -46,6 +46,9 @@ public:
 
   FoundLayouts run() {
     space_.forEach([&](const LayoutOptions &options, const Picks &picks) { add(options, picks); });
+    for (size_t number = 0; number < candidates_.size() && !elementBytes_; ++number)
+      if (const Result<Layout> layout = request_.resolve(optionsOf(number)); layout.isOk())
+        elementBytes_ = elementBytesOf(*layout);
     for (int64_t family = 0; family < shapes_.families(); ++family)
       queue_.push({0, size_t(family), NodeKind::family});
     while (contradicted().empty()) {
@@ -155,8 +158,17 @@ private:
                              pipeline);
   }
 
+  // By the ranks that share out parameters of all of them, of experts fewer do, and without what microbatches keep.
   bool isTooLarge(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
-    return leastBytes(stages, candidate.level, candidate.shards) > double(request_.memory);
+    const InFlight::Counts none(stages.size(), std::vector<int64_t>(size_t(candidate.vpp)));
+    const auto ranks = [&](const plan::Axes &) { return candidate.shards; };
+    return elementBytes_ && leastBytes(stages, candidate.level, *elementBytes_, ranks, none) > double(request_.memory);
+  }
+  bool isTooLarge(const Layout &layout, const schedule::Shape &pipeline, const std::vector<StageLeast> &stages) {
+    const plan::Mesh mesh = layout.mesh();
+    const auto ranks = [&](const plan::Axes &axes) { return plan::groupSize(mesh, axes); };
+    return leastBytes(stages, layout.zero, elementBytesOf(layout), ranks, inFlight_.of(layout.schedule, pipeline)) >
+           double(request_.memory);
   }
 
   // The whole step's seconds.
@@ -338,7 +350,7 @@ private:
       of.stages = stageSizesText(other);
       const Result<Layout> resolved = request_.resolve(of);
       const std::vector<StageLeast> stages = stagesOf(layout, facts, other);
-      if (!resolved.isOk() || isTooLarge(layout, stages) || known.tried.contains(other))
+      if (!resolved.isOk() || isTooLarge(*resolved, pipeline, stages) || known.tried.contains(other))
         continue;
       if (const double seconds = leastSeconds(layout, *resolved, stages); seconds < made.seconds)
         beside.emplace_back(seconds, std::move(other));
@@ -364,7 +376,7 @@ private:
       if (!facts.isOk())
         return refuse(candidate, facts.status().message());
       const std::vector<StageLeast> stages = stagesOf(candidate, **facts, cutOf(candidate, *layout));
-      if (isTooLarge(candidate, stages))
+      if (isTooLarge(*layout, candidate.pipeline(), stages))
         return void(found_.counts.tooLarge += candidate.isOfSpace());
       if (const double seconds = leastSeconds(candidate, *layout, stages); seconds > known)
         return queue_.push({seconds, number, NodeKind::layout});
@@ -466,7 +478,9 @@ private:
   Shapes shapes_;
   FoundLayouts found_;
   EstimateCache cache_;
-  std::deque<PickedLayout> candidates_; // those of the space, and behind them other cuts of some
+  InFlight inFlight_;
+  std::optional<ElementBytes> elementBytes_; // of all layouts
+  std::deque<PickedLayout> candidates_;      // those of the space, and behind them other cuts of some
   struct CutsOfLayout {
     double least = std::numeric_limits<double>::infinity(); // seconds of its answers
     std::set<Cut> tried, left; // those that were or will be estimated, and those from which the way went on to others

@@ -52,9 +52,12 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
         programs_[op] = std::move(program.program);
       }
       frames_[symbol].bytes = frame.bytes, frames_[symbol].leastBytes = frame.leastBytes;
+      frames_[symbol].buffers = std::move(frame.buffers);
     }
   return Status::ok();
 }
+
+const FunctionFrame &ShapeBlocks::frameOf(const BlockFunction &function) const { return frames_.at(nameOf(function)); }
 
 double hidingOf(const cost::ProgramTime &time) {
   return std::max(0.0, time.products + time.attention - cost::total(time.hidden));

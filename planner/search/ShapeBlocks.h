@@ -26,6 +26,7 @@ public:
   std::vector<Instance> chain() const { return blocks_->instancesOf(chainRegion()); }
   const BlockWorks &works() const { return works_; }
   const Frames &frames() const { return frames_; }                      // sizes alone
+  const FunctionFrame &frameOf(const BlockFunction &function) const;    // without places
   bool hasProgram(const BlockFunction &function) const;                 // it does something
   const cost::ProgramTime &timeOf(const BlockFunction &function) const; // no time where it does nothing
   // hidingOf the function: all, and before the first instruction that reads the forward's argument.

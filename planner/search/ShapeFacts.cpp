@@ -16,11 +16,15 @@ void BlockLeast::lessen(double share) {
   for (auto *counts : {&elements, &reads})
     for (auto &[axes, count] : *counts)
       count *= 1 - share;
+  for (int64_t *bytes : {&kept, &frame})
+    *bytes -= int64_t(share * double(*bytes));
 }
 
 BlockLeast leastOf(std::span<const VariantFacts> variants) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
-  BlockLeast least{kNone, kNone, kNone, kNone, kNone, std::numeric_limits<int64_t>::max(), {}, {}};
+  BlockLeast least{
+      kNone, kNone, kNone, kNone, kNone, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max(),
+      {},    {}};
   for (const VariantFacts &variant : variants) {
     double unexposed = 0, unhiding = 0;
     std::array<double, plan::kBlockTasks.size()> seconds = {};
@@ -36,7 +40,7 @@ BlockLeast leastOf(std::span<const VariantFacts> variants) {
     least.all = std::min(least.all, forward + backward + input + weight);
     least.unhiding = std::min(least.unhiding, unhiding);
     least.unexposed = std::min(least.unexposed, forward + backward + input + weight + unexposed);
-    least.kept = std::min(least.kept, variant.kept);
+    least.kept = std::min(least.kept, variant.kept), least.frame = std::min(least.frame, variant.frame);
   }
   return least;
 }
@@ -102,8 +106,10 @@ std::vector<VariantFacts> variantsOf(const ShapeBlocks &shape, const ModelBlock 
     VariantFacts &facts = variants.emplace_back();
     for (size_t task = 0; task < plan::kBlockTasks.size(); ++task)
       if (const BlockFunction *function = variant->functionOf(plan::kBlockTasks[task]);
-          function && shape.hasProgram(*function))
+          function && shape.hasProgram(*function)) {
         facts.times[task] = &shape.timeOf(*function);
+        facts.frame = std::max(facts.frame, shape.frameOf(*function).bytes);
+      }
     facts.kept = isOfUnits ? 0 : ChunkLayout::keptBytes(*variant);
   }
   return variants;
@@ -137,7 +143,7 @@ void takeLeast(ShapeFacts &facts, const ShapeFacts &other) {
     for (double BlockLeast::*part :
          {&BlockLeast::forward, &BlockLeast::passes, &BlockLeast::all, &BlockLeast::unhiding, &BlockLeast::unexposed})
       one.*part = std::min(one.*part, two.*part);
-    one.kept = std::min(one.kept, two.kept);
+    one.kept = std::min(one.kept, two.kept), one.frame = std::min(one.frame, two.frame);
     for (auto &[axes, reads] : one.reads)
       reads = std::min(reads, two.reads.at(axes));
   }

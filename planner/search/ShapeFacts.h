@@ -11,15 +11,15 @@ namespace mgc::planner {
 // Each number is that of the policy which is best in it.
 struct BlockLeast {
   double forward = 0;
-  double passes = 0;    // seconds of forward and backward, or its first half, to the gradient of what enters
-  double all = 0;       // with backward's second half
-  double unhiding = 0;  // seconds of all of them behind which no unit's collective can be hidden
-  double unexposed = 0; // seconds of all of them, less collectives that nothing hides
-  int64_t kept = 0;     // bytes of a microbatch
+  double passes = 0;           // seconds of forward and backward, or its first half, to the gradient of what enters
+  double all = 0;              // with backward's second half
+  double unhiding = 0;         // seconds of all of them behind which no unit's collective can be hidden
+  double unexposed = 0;        // seconds of all of them, less collectives that nothing hides
+  int64_t kept = 0, frame = 0; // bytes of a microbatch, and while one of its functions runs
   // Parameters that are trained, by the data axes along which ranks have the same; and how many of them a microbatch reads, each
   // time counted.
   std::map<plan::Axes, double> elements, reads;
-  // Leaves so much of `all` out of each of the seconds, and so much of each number of elements.
+  // Leaves so much of `all` out of each of the seconds, and so much of each number of elements and of bytes.
   void lessen(double share);
 };
 
@@ -33,7 +33,7 @@ struct ShapeFacts {
 // A block under one policy: programs of plan::kBlockTasks, null where it does nothing.
 struct VariantFacts {
   std::array<const cost::ProgramTime *, plan::kBlockTasks.size()> times = {};
-  int64_t kept = 0;
+  int64_t kept = 0, frame = 0; // as of BlockLeast
 };
 // The block's seconds and bytes, without its parameters.
 BlockLeast leastOf(std::span<const VariantFacts> variants);

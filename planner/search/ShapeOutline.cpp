@@ -39,6 +39,12 @@ template <typename T> struct NumbersOf {
   void add(auto &) {} // no size
 };
 
+bool haveSameLifetimes(const std::vector<memory::LiveBuffer> &a, const std::vector<memory::LiveBuffer> &b) {
+  return std::ranges::equal(a, b, [](const memory::LiveBuffer &one, const memory::LiveBuffer &other) {
+    return one.begin == other.begin && one.end == other.end;
+  });
+}
+
 bool haveSameCode(const plan::Program &a, const plan::Program &b) {
   const auto isSame = [](const plan::Repeat &one, const plan::Repeat &other) {
     return one.begin == other.begin && one.end == other.end;
@@ -78,11 +84,14 @@ void ShapeOutline::add(const ShapeBlocks &shape, const cost::Cluster &cluster, c
                        const std::vector<CountedParameter> &parameters) {
   Block &own = blocks_.emplace_back();
   own.flops = shape.works().at(block.name).flops;
+  own.kept = variantsOf(shape, block).front().kept;
   for (size_t task = 0; task < plan::kBlockTasks.size(); ++task) {
     own.programs[task] = -1;
     const BlockFunction *function = block.functionOf(plan::kBlockTasks[task]);
     if (const plan::Program *program = function ? shape.programOf(*function) : nullptr) {
       own.programs[task] = std::ssize(programs_);
+      if (!block.returnsLoss()) // its tiles are as large as all rows, or as asked for
+        own.frames.push_back(shape.frameOf(*function).buffers);
       programs_.push_back(std::make_unique<plan::Program>(*program));
       compiled_.push_back(std::make_unique<plan::Program>(*program));
       works_.push_back(cost::worksOn(cluster, *compiled_.back()));
@@ -108,7 +117,7 @@ cost::ProgramTime ShapeOutline::timeOf(const cost::Cluster &cluster, size_t numb
 
 bool ShapeOutline::isLike(const ShapeOutline &other) const {
   const auto areAlike = [](const Block &a, const Block &b) {
-    return a.programs == b.programs &&
+    return a.programs == b.programs && std::ranges::equal(a.frames, b.frames, haveSameLifetimes) &&
            std::ranges::equal(a.parameters, b.parameters, [](const Parameter &one, const Parameter &two) {
              return one.counted.axes == two.counted.axes && one.isOfAllReplicas == two.isOfAllReplicas &&
                     one.counted.reads == two.counted.reads;
@@ -136,10 +145,22 @@ std::vector<ShapeOutline::Number> ShapeOutline::numbers() {
   }
   for (Block &block : blocks_) {
     all.emplace_back(&block.flops);
+    all.emplace_back(&block.kept);
+    for (std::vector<memory::LiveBuffer> &frame : block.frames)
+      for (memory::LiveBuffer &buffer : frame)
+        all.emplace_back(&buffer.size);
     for (Parameter &parameter : block.parameters)
       all.emplace_back(&parameter.counted.elements);
   }
   return all;
+}
+
+int64_t ShapeOutline::Block::frame() const {
+  constexpr int64_t kOfOthers = 2; // other policies may have a frame that is so much smaller
+  int64_t most = 0;
+  for (const std::vector<memory::LiveBuffer> &frame : frames)
+    most = std::max(most, memory::lowerBound(frame));
+  return most / kOfOthers;
 }
 
 ChainCost ShapeOutline::cost() const {
@@ -159,10 +180,10 @@ ShapeFacts ShapeOutline::facts(const cost::Machine &machine, const ShapeSizes &s
   ShapeFacts facts;
   const plan::Axes outside = dataAxesOutside(mesh, axesInside(mesh, sizes.ranksInside()));
   for (const Block &block : blocks_) {
-    VariantFacts fastest; // others keep less
-    for (size_t task = 0; task < fastest.times.size(); ++task)
-      fastest.times[task] = block.programs[task] < 0 ? nullptr : &times[size_t(block.programs[task])];
-    BlockLeast &least = facts.blocks.emplace_back(leastOf(std::span(&fastest, 1)));
+    VariantFacts only{{}, block.kept, block.frame()};
+    for (size_t task = 0; task < only.times.size(); ++task)
+      only.times[task] = block.programs[task] < 0 ? nullptr : &times[size_t(block.programs[task])];
+    BlockLeast &least = facts.blocks.emplace_back(leastOf(std::span(&only, 1)));
     least.forward *= 1 - kMostStored;
     for (const Parameter &parameter : block.parameters) {
       plan::Axes axes = parameter.counted.axes;

@@ -12,7 +12,7 @@ namespace mgc::planner {
 
 class ShapeOutline {
 public:
-  // The shape must have one policy for each block, the fastest.
+  // The shape must have one policy for each block.
   ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, const cost::Machine &machine);
 
   const ShapeSizes &sizes() const { return sizes_; }
@@ -33,6 +33,9 @@ private:
     double flops = 0;
     std::array<int64_t, plan::kBlockTasks.size()> programs = {}; // -1: it does nothing
     std::vector<Parameter> parameters;
+    int64_t kept = 0;                                    // as of BlockLeast
+    std::vector<std::vector<memory::LiveBuffer>> frames; // of each function
+    int64_t frame() const;                               // bytes at the least, the largest
   };
   void add(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &block,
            const std::vector<CountedParameter> &parameters);

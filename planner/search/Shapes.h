@@ -68,7 +68,7 @@ private:
   };
 
   void findPatterns();
-  // One for each of the fastest policies; empty: there is none.
+  // One for each of frontend::extremeChoices; empty: there is none.
   using Laws = std::vector<std::unique_ptr<SizeLaw>>;
   Laws &lawsOf(int64_t family);
   ShapeFacts factsBy(Laws &laws, const ShapeSizes &sizes, const plan::Mesh &mesh) const;

@@ -127,7 +127,7 @@ bool agree(const ShapeFacts &byLaw, const ShapeFacts &known) {
          std::ranges::equal(byLaw.blocks, known.blocks, [&](const BlockLeast &a, const BlockLeast &b) {
            return isBound(a.forward, b.forward) && isBound(a.passes, b.passes) && isBound(a.all, b.all) &&
                   isBound(a.unhiding, b.unhiding) && isBound(a.unexposed, b.unexposed) && a.kept <= b.kept &&
-                  elementsBound(a.elements, b.elements) && elementsBound(a.reads, b.reads);
+                  a.frame <= b.frame && elementsBound(a.elements, b.elements) && elementsBound(a.reads, b.reads);
          });
 }
 

@@ -27,6 +27,7 @@ std::vector<StageLeast> stagesOf(const ShapeFacts &facts, const std::vector<int6
   for (size_t chunk = 0; chunk < cut.size(); ++chunk) {
     StageLeast &stage = stages[size_t(pipeline.stageOf(int64_t(chunk)))];
     const bool isFirst = pipeline.chunkOf(int64_t(chunk)) == 0;
+    int64_t &kept = stage.kept.emplace_back();
     std::vector<int64_t> instances(facts.blocks.size());
     for (const auto end = next + cut[chunk]; next != end; ++next)
       ++instances[*next];
@@ -37,7 +38,8 @@ std::vector<StageLeast> stagesOf(const ShapeFacts &facts, const std::vector<int6
       const auto count = double(instances[b]);
       stage.passes += count * block.passes, stage.all += count * block.all;
       stage.unhiding += count * block.unhiding;
-      stage.unexposed += count * block.unexposed, stage.kept += instances[b] * block.kept;
+      stage.unexposed += count * block.unexposed, kept += instances[b] * block.kept;
+      stage.frame = std::max(stage.frame, block.frame);
       if (isFirst)
         stage.first.forward += count * block.forward, stage.first.passes += count * block.passes;
       for (const auto &[axes, elements] : block.elements)
@@ -112,16 +114,18 @@ double leastStepEnd(const frontend::Layout &layout, const cost::Cluster &cluster
   return most;
 }
 
-// Every stage has something of one microbatch, at the least.
-double leastBytes(const std::vector<StageLeast> &stages, int64_t level, int64_t shards) {
-  constexpr double kValues = 2, kGradients = 2, kStates = 4; // bytes of an element, at the least
+double leastBytes(const std::vector<StageLeast> &stages, int64_t level, const ElementBytes &ofElement,
+                  llvm::function_ref<int64_t(const plan::Axes &)> ranks, const InFlight::Counts &inFlight) {
   double most = 0;
-  for (const StageLeast &stage : stages) {
-    double bytes = double(stage.kept);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const StageLeast &stage = stages[s];
+    auto bytes = double(stage.frame);
+    for (size_t chunk = 0; chunk < stage.kept.size(); ++chunk)
+      bytes += double(stage.kept[chunk] * inFlight[s][chunk]);
     for (const auto &[axes, elements] : stage.elements) {
-      const double slice = elements / double(shards);
-      bytes += (level > 2 ? slice : elements) * kValues + (level > 1 ? slice : elements) * kGradients +
-               (level > 0 ? slice : elements) * kStates;
+      const double slice = elements / double(ranks(axes));
+      bytes += (level > 2 ? slice : elements) * ofElement.value + (level > 1 ? slice : elements) * ofElement.gradient +
+               (level > 0 ? slice : elements) * ofElement.states;
     }
     most = std::max(most, bytes);
   }

@@ -4,6 +4,7 @@
 
 #include "plan/cost/Cluster.h"
 #include "plan/play/Solution.h"
+#include "planner/search/InFlight.h"
 #include "planner/search/ShapeFacts.h"
 
 namespace mgc::planner {
@@ -13,7 +14,8 @@ struct StageLeast {
   double unhiding = 0, unexposed = 0;           // likewise
   BlockLeast first;                             // seconds of the first chunk
   std::map<plan::Axes, double> elements, reads; // BlockLeast's
-  int64_t kept = 0;
+  std::vector<int64_t> kept;                    // bytes of a microbatch, by chunk
+  int64_t frame = 0;                            // bytes, the largest
 };
 
 // `cut`: instances of each chunk.
@@ -28,7 +30,9 @@ double leastStepEnd(const frontend::Layout &layout, const cost::Cluster &cluster
 // Adds what collectives of units take longer than what may hide them.
 void addUnits(const frontend::Layout &layout, const cost::Cluster &cluster, std::vector<StageLeast> &stages);
 
-// Bytes of a rank where `shards` ranks share out what level `level` of --zero says.
-double leastBytes(const std::vector<StageLeast> &stages, int64_t level, int64_t shards);
+// Bytes of a rank where so many ranks share out what level `level` of --zero says of parameters that ranks along the axes have, and
+// chunks keep so many microbatches: [stage][chunk].
+double leastBytes(const std::vector<StageLeast> &stages, int64_t level, const ElementBytes &ofElement,
+                  llvm::function_ref<int64_t(const plan::Axes &)> ranks, const InFlight::Counts &inFlight);
 
 } // namespace mgc::planner

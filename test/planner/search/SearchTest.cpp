@@ -37,8 +37,13 @@ void expectBounds(const AskedModel &model, const frontend::Layout &layout, const
   const ShapeFacts facts = factsOf(shape);
   const std::vector<int64_t> cut = chunksOf(facts.cost, std::ssize(facts.chain), layout, pipeline.chunks()).take();
   std::vector<StageLeast> stages = stagesOf(facts, cut, pipeline);
-  EXPECT_LE(leastBytes(stages, layout.zero, layout.replicas()), double(made.bytes()));
   const plan::Mesh mesh = layout.mesh();
+  for (const bool isExact : {false, true})
+    EXPECT_LE(leastBytes(
+                  stages, layout.zero, elementBytesOf(layout),
+                  [&](const plan::Axes &axes) { return isExact ? plan::groupSize(mesh, axes) : layout.replicas(); },
+                  InFlight().of(layout.schedule, pipeline)),
+              double(made.bytes()));
   const cost::Cluster cluster{model.machine, mesh, shape.target()};
   addUnits(layout, cluster, stages);
   const bool pairs = layout.schedule == "dualpipev";
