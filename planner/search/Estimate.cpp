@@ -65,10 +65,8 @@ public:
     MGC_TRY(cut());
     MGC_TRY(planStages());
     const auto place = [&](Decisions &) { return placeStages(); };
-    double least = 0;
     if (layout_.memory.empty() || policies_ == Policies::fastest) {
       MGC_TRY(placeStages());
-      MGC_SET(least, leastSeconds());
     } else {
       MGC_ASSIGN(question, policyQuestion());
       std::optional<int64_t> ignored;
@@ -76,7 +74,7 @@ public:
       if (isByTime_) // the last that was placed need not be what was chosen
         MGC_TRY(placeStages());
     }
-    Estimate out{seconds_, least, {}, {}};
+    Estimate out{seconds_, 0, {}, {}};
     for (const StageDecisions &stage : decisions_.stages)
       out.stages.push_back({stage.memory.bytes, stage.memory.hostBytes, 0});
     const schedule::Costs costs = this->costs();
@@ -85,12 +83,13 @@ public:
       out.stages[size_t(pipeline().stageOf(int64_t(chunk)))].seconds +=
           cost.forward + cost.backward + cost.input + cost.weight;
     }
-    if (isByTime_) // other policies have other orders
-      out.least = 0;
-    else if (!layout_.memory.empty() && policies_ == Policies::fastest) {
-      MGC_ASSIGN(question, policyQuestion());
-      if (out.bytes() > question.budget)
-        out.slowdown = leastSlowdown(decisions_, question);
+    if (isByTime_ || layout_.memory.empty() ||
+        policies_ == Policies::fitting) // by time: other policies have other orders
+      return out;
+    MGC_ASSIGN(question, policyQuestion());
+    if (out.bytes() > question.budget) {
+      out.slowdown = leastSlowdown(decisions_, question);
+      MGC_SET(out.least, leastSeconds());
     }
     return out;
   }
