@@ -1,6 +1,6 @@
 // Layouts estimated from their blocks (planner/search) beside the same layouts compiled and predicted.
 //   search_bench FLAGS..            flags of `mgc compile`, its model first
-//   search_bench N FLAGS..          searches layouts of N devices
+//   search_bench N FLAGS..          searches layouts of N devices, the best 10, with --auto --top K the best K
 #include "planner/search/Search.h"
 #include "compiler/Phases.h"
 #include "compiler/assemble/TaskTimes.h"
@@ -33,7 +33,7 @@ Status searchAll(const tools::CompileFlags &flags, const frontend::ModelFile &fi
                                        machine,
                                        int64_t(75) << 30,
                                        int64_t(1) << 50,
-                                       10,
+                                       flags.automatic.isOn ? size_t(flags.automatic.top) : 10,
                                        make,
                                        [&](const frontend::LayoutOptions &options) {
                                          return frontend::resolveLayout(file.model, options, file.defaults, supported);
