@@ -32,7 +32,7 @@ void nameKernels(plan::Plan &plan) {
         kernel->symbol = "untried";
 }
 
-Status run(Trial &trial, const MakeModule &make, const std::vector<cost::Machine> &others) {
+Status run(Trial &trial, const MakeModule &make, const TrialAssumptions &assumptions) {
   MLIRContext context(MLIRContext::Threading::DISABLED); // trials run beside each other
   context.loadDialect<MgDialect, func::FuncDialect>();
   MGC_ASSIGN(module, make(context, trial.options));
@@ -47,11 +47,12 @@ Status run(Trial &trial, const MakeModule &make, const std::vector<cost::Machine
     trial.bytes = std::max(trial.bytes, stage.bytes);
     trial.hostBytes = std::max(trial.hostBytes, stage.hostBytes);
   }
-  const cost::StepCost step = cost::predict(assembled.plan, machine);
+  const cost::StepAssumptions load{.imbalance = assumptions.imbalance};
+  const cost::StepCost step = cost::predict(assembled.plan, machine, load);
   trial.seconds = step.seconds, trial.tokensPerSecond = step.tokensPerSecond;
   trial.modelUtilisation = step.modelUtilisation, trial.parts = step.parts;
-  for (const cost::Machine &other : others)
-    trial.secondsOn.push_back(cost::predict(assembled.plan, other).seconds);
+  for (const cost::Machine &other : assumptions.others)
+    trial.secondsOn.push_back(cost::predict(assembled.plan, other, load).seconds);
   return Status::ok();
 }
 
@@ -121,9 +122,9 @@ std::vector<LayoutOptions> offloadsOf(const Asked &asked, LayoutOptions options)
   return all;
 }
 
-Trial tryOptions(const LayoutOptions &options, const MakeModule &make, const std::vector<cost::Machine> &others) {
+Trial tryOptions(const LayoutOptions &options, const MakeModule &make, const TrialAssumptions &assumptions) {
   Trial trial{.options = options};
-  if (const Status status = run(trial, make, others); !status.isOk())
+  if (const Status status = run(trial, make, assumptions); !status.isOk())
     trial.refusal = status.message().substr(0, status.message().find('\n'));
   return trial;
 }
@@ -131,11 +132,11 @@ Trial tryOptions(const LayoutOptions &options, const MakeModule &make, const std
 } // namespace
 
 std::vector<Trial> tryEach(const std::vector<LayoutOptions> &options, const MakeModule &make,
-                           const std::vector<cost::Machine> &others) {
+                           const TrialAssumptions &assumptions) {
   std::vector<Trial> trials(options.size());
   constexpr int64_t kMostThreads = 8; // a trial takes 50 to 100 MiB
   forEachInParallel(
-      std::ssize(options), [&](int64_t i) { trials[i] = tryOptions(options[i], make, others); }, kMostThreads);
+      std::ssize(options), [&](int64_t i) { trials[i] = tryOptions(options[i], make, assumptions); }, kMostThreads);
   return trials;
 }
 

@@ -22,14 +22,18 @@ struct Trial {
   double seconds = 0;                               // one step takes so long, predicted
   double tokensPerSecond = 0, modelUtilisation = 0; // likewise: StepCost
   cost::StepParts parts;
-  std::vector<double> secondsOn; // the same on the other machines that were asked for
+  std::vector<double> secondsOn; // the same on TrialAssumptions::others
   bool hasPlan() const { return refusal.empty(); }
 };
 
-// Several at once, as many as the machine has cores; in the order of `options`. Each is predicted on `others` too, machines that plans do
-// not depend on.
+// Facts that predictions depend on, and plans do not.
+struct TrialAssumptions {
+  double imbalance = 1;                   // cost::Cluster::imbalance
+  std::vector<cost::Machine> others = {}; // each is predicted on these machines too
+};
+// Several at once, as many as the machine has cores; in the order of `options`.
 std::vector<Trial> tryEach(const std::vector<frontend::LayoutOptions> &options, const MakeModule &make,
-                           const std::vector<cost::Machine> &others = {});
+                           const TrialAssumptions &assumptions = {});
 
 // Options as they were given: those of flags go before those of the model's file.
 struct Asked {

@@ -36,11 +36,11 @@ bool hasDataAxes(const plan::Mesh &mesh) {
 
 class Estimator {
 public:
-  Estimator(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
+  Estimator(const ShapeBlocks &shape, const frontend::Layout &layout, const PricedMachine &machine,
             EstimateCache &cache, Policies policies)
       : shape_(shape), layout_(layout), cache_(cache), policies_(policies), mesh_(layout.mesh()),
         sharding_{mesh_, layout.zero, layout.shardsOuter, layout.reshardsAfterForward, layout.overlapsParamGather},
-        cluster_{machine, mesh_, shape.target()},
+        cluster_(machine.cluster(mesh_, shape.target())),
         decisions_{shape.module(), shape.blocks(), shape.frames(), {}, layout.scheduleMemory, {}, {}, {}},
         pairs_(shape, cluster_) {}
 
@@ -68,7 +68,7 @@ public:
     if (layout_.memory.empty() || policies_ == Policies::fastest) {
       MGC_TRY(placeStages());
     } else {
-      MGC_ASSIGN(question, policyQuestion());
+      MGC_ASSIGN(question, policyQuestion(secondsOfCompile()));
       std::optional<int64_t> ignored;
       MGC_TRY(fitIntoMemory(decisions_, question, place, ignored));
       if (isByTime_) // the last that was placed need not be what was chosen
@@ -86,7 +86,7 @@ public:
     if (isByTime_ || layout_.memory.empty() ||
         policies_ == Policies::fitting) // by time: other policies have other orders
       return out;
-    MGC_ASSIGN(question, policyQuestion());
+    MGC_ASSIGN(question, policyQuestion(secondsOfLoad()));
     if (out.bytes() > question.budget) {
       out.slowdown = leastSlowdown(decisions_, question);
       MGC_SET(out.least, leastSeconds());
@@ -163,13 +163,13 @@ private:
     std::vector<Instance> instances = chunk;
     for (Instance &instance : instances)
       instance.block = std::ranges::min(decisions_.blocks.variantsOf(*instance.block), {},
-                                        [&](const ModelBlock *variant) { return secondsOf(*variant); });
+                                        [&](const ModelBlock *variant) { return evenSecondsOf(*variant); });
     return instances;
   }
-  double secondsOf(const ModelBlock &block) const {
+  double evenSecondsOf(const ModelBlock &block) const {
     double seconds = 0;
     for (const BlockFunction *function : block.functions())
-      seconds += shape_.timeOf(*function).seconds();
+      seconds += shape_.evenSecondsOf(*function);
     return seconds;
   }
 
@@ -328,8 +328,7 @@ private:
     MGC_ASSIGN(row, schedule::rowOf(problem));
     isByTime_ = row.byTime;
     if (row.byTime) {
-      problem.costs = seconds.chunks;
-      problem.messageSeconds = messageSeconds(seconds);
+      setTimes(problem);
       problem.orders = row.orders(problem);
     }
     MGC_ASSIGN(solution, cache_.schedules.solve(problem));
@@ -367,9 +366,15 @@ private:
                                  {true});
       }
   }
-  double messageSeconds(const schedule::Costs &seconds) const {
-    return seconds.messageLatency +
-           seconds.secondsPerByte * double(decisions_.problem.bytes[0][0][size_t(BufferKind::output)]);
+  // As addTimes of compiler/assemble/TaskTimes.h.
+  void setTimes(schedule::Problem &problem) const {
+    const ProgramSeconds seconds = secondsOfCompile();
+    problem.costs.resize(size_t(problem.shape.chunks()));
+    for (size_t s = 0; s < decisions_.stages.size(); ++s)
+      for (size_t c = 0; c < decisions_.stages[s].chunks.size(); ++c)
+        problem.costs[size_t(problem.shape.globalChunk(int64_t(s), int64_t(c)))] =
+            seconds.of(decisions_.stages[s].chunks[c]);
+    problem.messageSeconds = seconds.message(problem.bytes[0][0][size_t(BufferKind::output)]);
   }
 
   // --- Policies
@@ -383,14 +388,28 @@ private:
     return std::min(seconds, std::exchange(seconds_, seconds));
   }
 
-  Result<PolicyQuestion> policyQuestion() const {
-    MGC_ASSIGN(size, parseMemorySize(layout_.memory));
+  // Seconds of functions by which `mgc compile` chooses policies and orders tasks. The load that a search assumes is no option of the
+  // layout: the plan of the command that is printed has the policies that are best with an even load, and takes so long with them as
+  // the load lets it.
+  ProgramSeconds secondsOfCompile() const {
+    return programSeconds([&](const BlockFunction &function) { return shape_.evenSecondsOf(function); });
+  }
+  // Bounds are of the seconds that the step takes with whatever policies.
+  ProgramSeconds secondsOfLoad() const {
+    return programSeconds([&](const BlockFunction &function) { return shape_.timeOf(function).seconds(); });
+  }
+  ProgramSeconds programSeconds(const std::function<double(const BlockFunction &)> &secondsOf) const {
     std::map<std::string, double> seconds;
     for (const auto &[name, block] : decisions_.blocks)
       for (const BlockFunction *function : block.functions())
-        seconds[func::FuncOp(function->function).getName().str()] = shape_.timeOf(*function).seconds();
+        seconds[func::FuncOp(function->function).getName().str()] = secondsOf(*function);
+    return {std::move(seconds), cost::messageRates(cluster_)};
+  }
+
+  Result<PolicyQuestion> policyQuestion(ProgramSeconds times) const {
+    MGC_ASSIGN(size, parseMemorySize(layout_.memory));
     return PolicyQuestion{.training = layout_,
-                          .times = {std::move(seconds), cost::messageRates(cluster_)},
+                          .times = std::move(times),
                           .budget = size.bytes > 0 ? size.bytes : int64_t(cluster_.machine.memory.bytes * size.share),
                           .known = &cache_.choices,
                           .isDescribed = false};
@@ -414,7 +433,7 @@ private:
 
 } // namespace
 
-Result<double> leastSecondsOf(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine) {
+Result<double> leastSecondsOf(const ShapeBlocks &shape, const frontend::Layout &layout, const PricedMachine &machine) {
   EstimateCache none;
   return Estimator(shape, layout, machine, none, Policies::fastest).leastOfChunks();
 }
@@ -426,7 +445,7 @@ int64_t Estimate::hostBytes() const {
   return stages.empty() ? 0 : std::ranges::max_element(stages, {}, &StageEstimate::hostBytes)->hostBytes;
 }
 
-Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
+Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const PricedMachine &machine,
                           EstimateCache &cache, Policies policies) {
   return Estimator(shape, layout, machine, cache, policies).run();
 }

@@ -34,11 +34,11 @@ struct EstimateCache {
 };
 
 // `layout` must have the axes of the shape's. Error: that of schedules and memory.
-Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine,
+Result<Estimate> estimate(const ShapeBlocks &shape, const frontend::Layout &layout, const PricedMachine &machine,
                           EstimateCache &cache, Policies policies = Policies::fitting);
 
 // The seconds that it takes at the least with any policies: a bound by the times of its chunks, which needs neither schedule nor memory.
 // No bound where runs may be pairs.
-Result<double> leastSecondsOf(const ShapeBlocks &shape, const frontend::Layout &layout, const cost::Machine &machine);
+Result<double> leastSecondsOf(const ShapeBlocks &shape, const frontend::Layout &layout, const PricedMachine &machine);
 
 } // namespace mgc::planner

@@ -174,7 +174,7 @@ private:
   // The whole step's seconds.
   double leastSeconds(const PickedLayout &candidate, const Layout &layout, std::vector<StageLeast> stages) const {
     const plan::Mesh mesh = layout.mesh();
-    const cost::Cluster cluster{request_.machine, mesh, targetNamed(layout.target.name)};
+    const cost::Cluster cluster = request_.machine.cluster(mesh, targetNamed(layout.target.name));
     addUnits(layout, cluster, stages);
     return planner::leastSeconds(stages, candidate.microbatches, candidate.pairs) +
            leastStepEnd(layout, cluster, stages);

@@ -10,7 +10,7 @@ namespace mgc::planner {
 struct SearchRequest {
   const frontend::SearchSpace &space;
   const frontend::LayoutOptions &given; // flags, and defaults of the model's file where these are silent
-  const cost::Machine &machine;
+  PricedMachine machine;
   int64_t memory = 0, hostMemory = 0; // bytes that a rank may take
   size_t wanted = 1;
   const MakeModule &make;

@@ -22,7 +22,7 @@ Result<Blocks> blocksOf(ModuleOp module) {
 } // namespace
 
 Result<std::unique_ptr<ShapeBlocks>> ShapeBlocks::compile(MLIRContext &context, const frontend::LayoutOptions &options,
-                                                          const MakeModule &make, const cost::Machine &machine) {
+                                                          const MakeModule &make, const PricedMachine &machine) {
   auto out = std::make_unique<ShapeBlocks>();
   MGC_SET(out->module_, make(context, options));
   MGC_TRY(runPhasesOfBlocks(*out->module_, "local"));
@@ -34,11 +34,11 @@ Result<std::unique_ptr<ShapeBlocks>> ShapeBlocks::compile(MLIRContext &context, 
   return out;
 }
 
-Status ShapeBlocks::read(const cost::Machine &machine) {
+Status ShapeBlocks::read(const PricedMachine &machine) {
   MGC_SET(blocks_, blocksOf(*module_));
   target_ = targetOf(*module_);
   const plan::Mesh mesh = meshOf(*module_);
-  const cost::Cluster cluster{machine, mesh, target_};
+  const cost::Cluster cluster = machine.cluster(mesh, target_), even = machine.evenlyLoaded().cluster(mesh, target_);
   KernelGraphs graphs;
   for (const auto &[name, block] : *blocks_)
     for (const BlockFunction *function : block.functions()) {
@@ -48,6 +48,8 @@ Status ShapeBlocks::read(const cost::Machine &machine) {
         MGC_ASSIGN(program, assembleProgram(function->function, frame, function, 0, graphs));
         mlir::Operation *op = func::FuncOp(function->function);
         times_[op] = cost::secondsOf(cluster, program.program);
+        if (cluster.imbalance != even.imbalance)
+          evenSeconds_[op] = cost::secondsOf(even, program.program).seconds();
         addHiding(cluster, *function, program);
         programs_[op] = std::move(program.program);
       }
@@ -112,6 +114,11 @@ const cost::ProgramTime &ShapeBlocks::timeOf(const BlockFunction &function) cons
   static const cost::ProgramTime none;
   const auto found = times_.find(func::FuncOp(function.function).getOperation());
   return found == times_.end() ? none : found->second;
+}
+
+double ShapeBlocks::evenSecondsOf(const BlockFunction &function) const {
+  const auto found = evenSeconds_.find(func::FuncOp(function.function).getOperation());
+  return found == evenSeconds_.end() ? timeOf(function).seconds() : found->second;
 }
 
 } // namespace mgc::planner

@@ -7,6 +7,7 @@
 #include "compiler/stage/ChainCost.h"
 #include "plan/cost/ProgramTime.h"
 #include "planner/Trials.h"
+#include "planner/search/PricedMachine.h"
 
 namespace mgc::planner {
 
@@ -18,7 +19,7 @@ public:
   // The machine must outlive it. Error: the options make no layout, or a phase refuses its blocks.
   static Result<std::unique_ptr<ShapeBlocks>> compile(mlir::MLIRContext &context,
                                                       const frontend::LayoutOptions &options, const MakeModule &make,
-                                                      const cost::Machine &machine);
+                                                      const PricedMachine &machine);
 
   mlir::ModuleOp module() const { return *module_; }
   const Blocks &blocks() const { return *blocks_; }
@@ -29,6 +30,7 @@ public:
   const FunctionFrame &frameOf(const BlockFunction &function) const;    // without places
   bool hasProgram(const BlockFunction &function) const;                 // it does something
   const cost::ProgramTime &timeOf(const BlockFunction &function) const; // no time where it does nothing
+  double evenSecondsOf(const BlockFunction &function) const;            // where experts are loaded evenly
   // hidingOf the function: all, and before the first instruction that reads the forward's argument.
   double hidingIn(const BlockFunction &function) const;
   double hidingBefore(const BlockFunction &function, int64_t argument) const;
@@ -36,7 +38,7 @@ public:
   plan::Target target() const { return target_; }
 
 private:
-  Status read(const cost::Machine &machine);
+  Status read(const PricedMachine &machine);
   void addHiding(const cost::Cluster &cluster, const BlockFunction &function, const AssembledProgram &program);
 
   mlir::OwningOpRef<mlir::ModuleOp> module_;
@@ -44,6 +46,7 @@ private:
   BlockWorks works_;
   Frames frames_;
   llvm::DenseMap<mlir::Operation *, cost::ProgramTime> times_; // by function
+  llvm::DenseMap<mlir::Operation *, double> evenSeconds_;      // likewise, of an even load; empty: times_ are of one
   llvm::DenseMap<mlir::Operation *, plan::Program> programs_;
   std::map<std::pair<mlir::Operation *, int64_t>, double> hiding_; // by argument of the forward
   plan::Target target_ = plan::Target::cpu;

@@ -69,11 +69,11 @@ plan::Axes axesInside(const plan::Mesh &mesh, int64_t ranks) {
   return inside;
 }
 
-ShapeOutline::ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, const cost::Machine &machine)
+ShapeOutline::ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, const PricedMachine &machine)
     : sizes_(sizes), mesh_(meshOf(shape.module())), target_(shape.target()) {
   const std::vector<const ModelBlock *> blocks = blocksOfChain(shape);
   const std::vector<std::vector<CountedParameter>> parameters = countedParametersOf(shape, blocks);
-  const cost::Cluster cluster{machine, mesh_, target_};
+  const cost::Cluster cluster = machine.cluster(mesh_, target_);
   for (size_t b = 0; b < blocks.size(); ++b)
     add(shape, cluster, *blocks[b], parameters[b]);
   const ShapeFacts facts = factsOf(shape);
@@ -172,8 +172,8 @@ ChainCost ShapeOutline::cost() const {
   return cost;
 }
 
-ShapeFacts ShapeOutline::facts(const cost::Machine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const {
-  const cost::Cluster cluster{machine, mesh, target_};
+ShapeFacts ShapeOutline::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const {
+  const cost::Cluster cluster = machine.cluster(mesh, target_);
   std::vector<cost::ProgramTime> times;
   for (size_t p = 0; p < programs_.size(); ++p)
     times.push_back(timeOf(cluster, p));

@@ -13,7 +13,7 @@ namespace mgc::planner {
 class ShapeOutline {
 public:
   // The shape must have one policy for each block.
-  ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, const cost::Machine &machine);
+  ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, const PricedMachine &machine);
 
   const ShapeSizes &sizes() const { return sizes_; }
   // Whether the programs are the same but for sizes.
@@ -22,7 +22,7 @@ public:
   std::vector<Number> numbers(); // in an order that outlines which are alike have in common
 
   // The facts of the shape whose numbers these are now; `mesh`: of a layout of it.
-  ShapeFacts facts(const cost::Machine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const;
+  ShapeFacts facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const;
 
 private:
   struct Parameter {

@@ -13,7 +13,7 @@ namespace mgc::planner {
 // The way from the number of a shape to its blocks.
 struct ShapeSource {
   const MakeModule &make;
-  const cost::Machine &machine;
+  PricedMachine machine;
   std::function<Result<frontend::Layout>(const frontend::LayoutOptions &)> resolve;
   std::function<frontend::LayoutOptions(int64_t shape)> optionsOf; // a layout of the shape has these
 };

@@ -99,7 +99,7 @@ SizeLaw::SizeLaw(ShapeOutline base, std::vector<ShapeOutline> others) : outline_
   }
 }
 
-ShapeFacts SizeLaw::facts(const cost::Machine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) {
+ShapeFacts SizeLaw::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) {
   const auto from = outline_.sizes().numbers(), to = sizes.numbers();
   for (const Power &power : powers_) {
     double value = power.base;

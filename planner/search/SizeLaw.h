@@ -32,7 +32,7 @@ class SizeLaw {
 public:
   // The others are like the base (ShapeOutline::isLike), and independent of each other.
   SizeLaw(ShapeOutline base, std::vector<ShapeOutline> others);
-  ShapeFacts facts(const cost::Machine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh);
+  ShapeFacts facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh);
 
 private:
   struct Power {

@@ -19,6 +19,7 @@ from tool_runs import GOLDEN, ROOT, TINY_GPT, enter_folder, run  # noqa: E402
 
 LLAMA = ROOT / "examples/llama-3-8b"
 EXPERTS = ROOT / "examples/deepseek-v2-lite"
+OLMOE = ROOT / "examples/olmoe-1b-7b-0924"
 EXPERT_FLAGS = "--machine h100 --bf16 --target cuda:sm_90 --seq 4096 --cp 1 --tp 1 --pp 1 --vpp 1 --mbs 1 --zero 1"
 CHOSEN = ("--tp", "--cp", "--ep", "--etp", "--pp", "--dp", "--vpp", "--mbs", "--zero", "--schedule")
 SAME = 1 + 1e-9
@@ -171,14 +172,17 @@ class KnownFacts(unittest.TestCase):
             self.assertEqual(int(choice(layout)["--ep"]), expected, memory)
 
     def test_uneven_load_moves_the_choice_of_expert_ranks(self):
-        """8 ranks are better than 2 with even load, as a search assumes; where the fullest rank has three times the mean, 2 are."""
-        steps = {}
-        for ep in (2, 8):
-            predicted(EXPERTS, f"--ep {ep} --dp 32 --gbs 64 {EXPERT_FLAGS}")
-            steps[ep] = [explained("--load-imbalance", load)[0] for load in (1, 1.5, 3)]
-        self.assertLess(steps[8][0], steps[2][0])
-        self.assertGreater(steps[8][1], 1.1 * steps[8][0])
-        self.assertGreater(steps[8][2], steps[2][2])
+        """Fewer ranks share the experts out the more the fullest has, for all wait for it; and none do where that is enough."""
+        for model, devices, ranks in ((OLMOE, 64, {1: 8, 1.5: 1}), (EXPERTS, 32, {1: 8, 2: 4, 3: 2})):
+            for load, expected in ranks.items():
+                with self.subTest(model=model.name, load=load):
+                    flags = f"--devices {devices} --gbs 64 {EXPERT_FLAGS}"
+                    layout = best(model, f"{flags} --load-imbalance {load}")
+                    self.assertEqual(int(choice(layout)["--ep"]), expected)
+                    self.assertNotIn("imbalance", layout["command"])
+                    predicted(model, " ".join(shlex.split(layout["command"])[3:-2]))
+                    self.assertEqual(explained("--load-imbalance", load)[0], layout["seconds"])
+                    self.assertEqual(explained()[0] == layout["seconds"], load == 1 or expected == 1)
 
     def test_long_sequences_are_cut(self):
         for sequence, batch, is_cut in ((131072, 1, True), (2048, 64, False)):

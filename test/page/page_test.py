@@ -386,6 +386,13 @@ class Shown(unittest.TestCase):
         self.assertRegex(notes, r"^4 devices: none of \d+ layouts fits into 1000 B of a rank; .* needs least")
         self.assertEqual(rows, 0)
 
+    def test_a_search_of_a_model_with_experts(self):
+        flags = [*"--gbs 4 --seq 64 --dp 2 --ep auto --machine h100 --html experts.html".split()]
+        for load, said in ((), "experts loaded evenly"), (("--load-imbalance", "2.5"), "the fullest rank with 2.5 times the mean of experts' rows"):
+            run(MGC, "compile", ROOT + "/test/golden/qwen2_moe/config.json", *flags, *load)
+            note = self.browser.probe("experts.html", """return document.querySelector("header .note").textContent;""")
+            self.assertRegex(note, f", f32, {said}$")
+
     def test_both_colour_schemes(self):
         light, dark = self.browser.picture("run.html"), self.browser.picture("run.html", dark=True)
         self.assertGreater(light[2, 2].min(), 230)

@@ -112,8 +112,8 @@ std::string jsonOf(const AutoReport &report) {
                {"global_batch_size", report.globalBatchSize},
                {"sequence_length", report.sequenceLength},
                {"sizes", Json::array()}};
-  if (report.hasExperts)
-    json["expert_load"] = "even";
+  if (report.imbalance)
+    json["expert_load"] = *report.imbalance > 1 ? Json(*report.imbalance) : Json("even");
   for (const AutoSize &size : report.sizes)
     json["sizes"].push_back(jsonOf(report, size));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -64,8 +64,15 @@ private:
     return fmt::format("{} on {} device{} of {}, {} a rank; {} sequence{} of {} tokens a step, {}{}\n", report_.model,
                        fmt::join(devices, ", "), devices == std::vector<int64_t>{1} ? "" : "s", report_.machine,
                        bytesText(double(report_.memory)), report_.globalBatchSize,
-                       report_.globalBatchSize == 1 ? "" : "s", report_.sequenceLength, report_.dtype,
-                       report_.hasExperts ? ", experts loaded evenly" : "");
+                       report_.globalBatchSize == 1 ? "" : "s", report_.sequenceLength, report_.dtype, loadText());
+  }
+
+  std::string loadText() const {
+    if (!report_.imbalance)
+      return "";
+    return *report_.imbalance > 1
+               ? fmt::format(", the fullest rank with {} times the mean of experts' rows", *report_.imbalance)
+               : ", experts loaded evenly";
   }
 
   Row titles(std::string first) const {

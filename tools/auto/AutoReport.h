@@ -96,7 +96,7 @@ struct AutoReport {
   int64_t globalBatchSize = 1, sequenceLength = 1;
   int64_t trainSamples = 0; // 0: not asked for
   std::vector<AutoSize> sizes;
-  bool hasExperts = false; // they are taken to be loaded evenly
+  std::optional<double> imbalance; // cost::Cluster::imbalance; none: the model has no experts
 
   double daysOf(double secondsOfStep) const;
 };

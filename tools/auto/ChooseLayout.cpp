@@ -36,7 +36,7 @@ public:
                *given.seq,
                flags.automatic.trainSamples,
                {},
-               model.file.model.hasExperts()};
+               model.file.model.hasExperts() ? std::optional(space.imbalance) : std::nullopt};
   }
 
   Result<LayoutOptions> run() {

@@ -29,9 +29,12 @@ public:
   int64_t devices() const { return devices_; }
   const SearchedSpace &space() const { return space_; }
   const frontend::LayoutOptions &given() const { return space_.given; }
-  const planner::MakeModule &make() const { return model_->make; }
+  // Up to plans, predicted on the machine with the load of the search.
+  std::vector<planner::Trial> tryEach(const std::vector<frontend::LayoutOptions> &options,
+                                      const std::vector<cost::Machine> &others = {}) const;
 
 private:
+  double possibleImbalance() const; // no rank can be fuller
   std::string refusalOfGiven(frontend::LayoutOptions given) const;
   std::string reasonOf(const frontend::LayoutOptions &given, const planner::FoundLayouts &found) const;
 

@@ -73,7 +73,7 @@ OtherValue bestOf(const LayoutSearch &search, const LayoutOptions &given, const 
     other.refusal = refusal.substr(0, refusal.find('\n'));
     return other;
   }
-  const planner::Trial trial = planner::tryEach({found.answers.front().options}, search.make()).front();
+  const planner::Trial trial = search.tryEach({found.answers.front().options}).front();
   other.refusal = trial.refusal;
   if (!trial.hasPlan())
     return other;

@@ -45,7 +45,7 @@ std::vector<Proof> prove(const LayoutSearch &search, const CompileFlags &flags,
   std::vector<LayoutOptions> options;
   for (const planner::Answer &answer : answers)
     options.push_back(answer.options);
-  std::vector<planner::Trial> trials = planner::tryEach(options, search.make(), others);
+  std::vector<planner::Trial> trials = search.tryEach(options, others);
   std::vector<Proof> proofs;
   for (size_t i = 0; i < answers.size(); ++i)
     proofs.push_back(proofOf(search, flags, answers[i], std::move(trials[i])));
@@ -55,7 +55,7 @@ std::vector<Proof> prove(const LayoutSearch &search, const CompileFlags &flags,
 }
 
 Proof prove(const LayoutSearch &search, const CompileFlags &flags, const planner::Answer &answer) {
-  return proofOf(search, flags, answer, planner::tryEach({answer.options}, search.make()).front());
+  return proofOf(search, flags, answer, search.tryEach({answer.options}).front());
 }
 
 } // namespace mgc::tools

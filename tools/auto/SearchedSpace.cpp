@@ -31,6 +31,7 @@ public:
     readBatch();
     readDevices();
     readWritten();
+    readLoad();
     MGC_TRY(problems_.status());
     MGC_TRY(readMachine());
     MGC_TRY(readMemory());
@@ -174,6 +175,16 @@ private:
         problems_.add("{} with several --devices: it is of the layouts of one number of devices", flag);
         problems_.hint("possible: one number, or no {}", flag);
       }
+  }
+
+  void readLoad() {
+    if (!flags_.automatic.imbalance)
+      return;
+    space_.imbalance = *flags_.automatic.imbalance;
+    if (!file_.model.hasExperts()) {
+      problems_.add("{} with {}: the model has no experts, whose load it is", search_, kImbalanceFlag);
+      problems_.hint("possible: {} without {}", search_, kImbalanceFlag);
+    }
   }
 
   // The target and the machine follow from each other.

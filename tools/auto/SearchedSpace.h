@@ -11,6 +11,7 @@ namespace mgc::tools {
 struct SearchedSpace {
   frontend::LayoutOptions given; // flags, the options of the model's file, and what follows: machine, target, memory
   cost::Machine machine;
+  double imbalance = 1;               // cost::Cluster::imbalance
   bool onlyOpen = false;              // options that are kAuto are searched; else all that are not given
   int64_t memory = 0, hostMemory = 0; // bytes that a rank may take
   std::vector<int64_t> devices;

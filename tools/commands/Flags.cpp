@@ -36,6 +36,14 @@ std::function<void(const std::vector<std::string> &)> readExplained(std::vector<
   };
 }
 
+// A number, or one that may be missing. `start`: of the help.
+CLI::Option *addImbalance(CLI::App &app, auto &imbalance, const std::string &start) {
+  return app
+      .add_option(kImbalanceFlag, imbalance,
+                  start + " where the fullest rank has so many times the mean of experts' rows (1: as many as all)")
+      ->transform(finiteNumber(1, 1e9));
+}
+
 constexpr const char *kSearchGroup = "Search";
 
 void addAuto(CLI::App &app, AutoFlags &flags, const frontend::Supported &supported) {
@@ -76,6 +84,7 @@ void addAuto(CLI::App &app, AutoFlags &flags, const frontend::Supported &support
                 "With a search: whether the layouts come in another order where links, products, attention or memory "
                 "are slower or faster than the machine says")
       ->disable_flag_override();
+  addImbalance(group, flags.imbalance, "With a search: steps");
   group.add_flag("--json", flags.json, "With a search: machine-readable")->disable_flag_override();
   group
       .add_option("--html", flags.html,
@@ -161,11 +170,7 @@ void addExplain(CLI::App &app, ExplainFlags &flags) {
              "all) or a stack file, docs/cost.md (default: mgc, our own)")
           ->check(notEmpty())
           ->excludes(schedule);
-  app.add_option(
-         "--load-imbalance", flags.imbalance,
-         "Predict the step where the fullest rank has so many times the mean of experts' rows (1: as many as all)")
-      ->check(CLI::Range(1.0, 1e9))
-      ->excludes(schedule);
+  addImbalance(app, flags.imbalance, "Predict the step")->excludes(schedule);
   CLI::Option *html = app.add_option("--html", flags.html,
                                      "File (.html) for all of it as a page to look at in a browser, instead of text")
                           ->check(notEmpty())

@@ -11,7 +11,7 @@ inline constexpr std::string_view kTranslate = "translate"; // the command that 
 // Flags of the search, which are mgrun's to answer too.
 inline constexpr const char *kAutoFlag = "--auto", *kDevicesFlag = "--devices", *kTopFlag = "--top",
                             *kWhyFlag = "--why", *kExplainFlag = "--explain", *kParetoFlag = "--pareto",
-                            *kSensitivityFlag = "--sensitivity";
+                            *kSensitivityFlag = "--sensitivity", *kImbalanceFlag = "--load-imbalance";
 
 // --explain: options of a layout, as the text has them: "tp=4,pp=8".
 struct ExplainedOptions {
@@ -28,6 +28,7 @@ struct AutoFlags {
   bool pareto = false;                     // --pareto: the fastest layouts within less memory
   bool sensitivity = false;                // --sensitivity: the order of the layouts on machines that differ
   std::vector<ExplainedOptions> explained; // --explain
+  std::optional<double> imbalance;         // --load-imbalance: see StepAssumptions
   bool json = false;                       // --json
   std::string html;                        // --html: file for the page; empty: none
   int64_t trainSamples = 0;                // --train-samples; 0: how long a training takes is not asked for

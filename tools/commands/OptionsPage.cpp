@@ -177,7 +177,8 @@ std::string layoutFlagNames() {
     names.push_back(shorthand.flag);
   for (const frontend::OptionWords &words : frontend::optionWords())
     names.push_back(words.flag);
-  names.insert(names.end(), {kAutoFlag, kDevicesFlag, kTopFlag, kWhyFlag, kExplainFlag, kParetoFlag, kSensitivityFlag});
+  names.insert(names.end(), {kAutoFlag, kDevicesFlag, kTopFlag, kWhyFlag, kExplainFlag, kParetoFlag, kSensitivityFlag,
+                             kImbalanceFlag});
   return nlohmann::json(names).dump(1) + "\n";
 }
 

@@ -1,5 +1,5 @@
 # auto.test.py MGC FOLDER FLAGS..: searches layouts, compiles the first by the command that was printed and by -o, and compares
-# what the search, the command's plan and -o's plan say. Out: a line for each, and the layout.
+# what the search, the command's plan and -o's plan say, with the load of experts of the flags. Out: a line for each, and the layout.
 import json
 import pathlib
 import shlex
@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 mgc, folder, flags = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+load = flags[flags.index("--load-imbalance"):][:2] if "--load-imbalance" in flags else []
 
 
 def run(*words):
@@ -17,12 +18,13 @@ def run(*words):
 
 
 def said(plan):
-    explained = json.loads(run("explain", str(plan), "--json"))
+    explained = json.loads(run("explain", str(plan), *load, "--json"))
     return {"seconds": explained["prediction"]["seconds"], "bytes": max(stage["bytes"] for stage in explained["stages"])}
 
 
 report = json.loads(run("compile", *flags, "--auto", "--json", "-o", str(folder / "chosen")))
 layouts = report["sizes"][0]["layouts"]
+assert report.get("expert_load", "even") == (float(load[1]) if load else "even"), report["expert_load"]
 best = layouts[0]
 program, command, *words = shlex.split(best["command"])
 assert (program, command) == ("mgc", "compile"), best["command"]

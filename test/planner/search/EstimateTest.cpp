@@ -139,3 +139,37 @@ TEST(Estimate, OfPoliciesThatFit) {
   compare(model, options, compared);
   EXPECT_EQ(compared, 1);
 }
+
+struct StepSeconds {
+  double estimated = 0, ofPlan = 0;
+};
+static StepSeconds secondsWith(const AskedModel &model, const LayoutOptions &options, double imbalance) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<MgDialect, mlir::func::FuncDialect>();
+  const PricedMachine machine(model.machine, imbalance);
+  const auto shape = ShapeBlocks::compile(context, options, model.make, machine);
+  EstimateCache cache;
+  const Result<Estimate> made =
+      shape.isOk() ? estimate(**shape, *model.resolve(options), machine, cache) : Result<Estimate>(shape.status());
+  EXPECT_TRUE(made.isOk()) << made.status().message();
+  return {made.isOk() ? made->seconds : 0, tryEach({options}, model.make, {imbalance}).front().seconds};
+}
+
+// Where the fullest rank has more rows than the mean, the plan has the policies and the order by time of an even load: to the rounding
+// of sums, it takes so much longer as it is estimated to.
+TEST(Estimate, OfUnevenLoad) {
+  LayoutOptions options = gpuOptions(64, 2048);
+  const AskedModel model("deepseek-v2-lite", options, 16);
+  options.tp = 1, options.mbs = 2, options.zero = 1;
+  for (const auto &[schedule, pp, vpp, memory] : {std::tuple("1f1b", 2, 1, ""), std::tuple("dualpipev", 2, 2, ""),
+                                                  std::tuple("auto", 4, 1, ""), std::tuple("1f1b", 2, 1, "60GB")}) {
+    options.schedule = schedule, options.pp = pp, options.vpp = vpp, options.dp = options.ep = 16 / pp;
+    if (const std::string budget = memory; !budget.empty())
+      options.memory = budget;
+    SCOPED_TRACE(frontend::flagsOf(options));
+    const StepSeconds even = secondsWith(model, options, 1), loaded = secondsWith(model, options, 4);
+    EXPECT_NEAR(even.estimated / even.ofPlan, 1, kSeconds);
+    EXPECT_GT(loaded.ofPlan, 1.5 * even.ofPlan);
+    EXPECT_NEAR(loaded.estimated - even.estimated, loaded.ofPlan - even.ofPlan, 1e-9 * loaded.ofPlan);
+  }
+}

@@ -23,11 +23,12 @@ int numberOf(const char *variable, int otherwise) {
 // All shapes of a space, with the options of a layout of each.
 class ShapesOf {
 public:
-  ShapesOf(const AskedModel &model, const std::set<std::string> &withoutLaw = {})
-      : model(model),
-        shapes({model.make, model.machine, [&model](const LayoutOptions &asked) { return model.resolve(asked); },
-                [this](int64_t shape) { return options[size_t(shape)]; }},
-               withoutLaw) {
+  ShapesOf(const AskedModel &model, const std::set<std::string> &withoutLaw = {}, double imbalance = 1)
+      : model(model), shapes({model.make,
+                              {model.machine, imbalance},
+                              [&model](const LayoutOptions &asked) { return model.resolve(asked); },
+                              [this](int64_t shape) { return options[size_t(shape)]; }},
+                             withoutLaw) {
     SpaceOfLayouts(model.space, model.given).forEach([&](const LayoutOptions &asked, const Picks &) {
       const auto layout = model.resolve(asked);
       if (layout.isOk() && shapes.numberOf(sizesOf(asked, layout->splitBackward)) == std::ssize(options))
@@ -43,6 +44,7 @@ struct LawCase {
   std::string example;
   int64_t devices = 64, seq = 2048;
   std::optional<int64_t> instances = {};
+  double imbalance = 1;
 };
 class LawTest : public testing::TestWithParam<LawCase> {};
 
@@ -54,7 +56,7 @@ TEST_P(LawTest, GivesFactsOfShapes) {
   if (GetParam().devices != 64)
     options.gbs = GetParam().devices;
   const AskedModel model(GetParam().example, options, GetParam().devices);
-  ShapesOf all(model);
+  ShapesOf all(model, {}, GetParam().imbalance);
   std::mt19937 random(unsigned(numberOf("MGC_LAYOUTS_SEED", 1)));
   std::vector<int64_t> order(all.options.size());
   for (size_t i = 0; i < order.size(); ++i)
@@ -90,9 +92,12 @@ TEST_P(LawTest, GivesFactsOfShapes) {
 INSTANTIATE_TEST_SUITE_P(Models, LawTest,
                          testing::Values(LawCase{"llama-3-8b"}, LawCase{"gpt-oss-20b"}, LawCase{"deepseek-v2-lite"},
                                          LawCase{"t5-large"}, LawCase{"gemma-2-9b"}, LawCase{"llava-1.5-7b"},
-                                         LawCase{"phi-4", 40, 5120}, LawCase{"mixtral-8x7b-v0.1", 64, 2048, 4}),
+                                         LawCase{"phi-4", 40, 5120}, LawCase{"mixtral-8x7b-v0.1", 64, 2048, 4},
+                                         LawCase{"mixtral-8x7b-v0.1", 64, 2048, {}, 2}),
                          [](const auto &info) {
                            std::string name = info.param.example;
+                           if (info.param.imbalance > 1)
+                             name += "_loaded";
                            std::ranges::replace_if(name, [](char c) { return !std::isalnum(c); }, '_');
                            return name;
                          });

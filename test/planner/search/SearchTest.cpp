@@ -31,7 +31,7 @@ schedule::Shape pipelineOf(const frontend::Layout &layout) {
 }
 
 // The bounds by the layout's shape hold for what it takes.
-void expectBounds(const AskedModel &model, const frontend::Layout &layout, const ShapeBlocks &shape,
+void expectBounds(const PricedMachine &machine, const frontend::Layout &layout, const ShapeBlocks &shape,
                   const Estimate &made) {
   const schedule::Shape pipeline = pipelineOf(layout);
   const ShapeFacts facts = factsOf(shape);
@@ -44,14 +44,14 @@ void expectBounds(const AskedModel &model, const frontend::Layout &layout, const
                   [&](const plan::Axes &axes) { return isExact ? plan::groupSize(mesh, axes) : layout.replicas(); },
                   InFlight().of(layout.schedule, pipeline)),
               double(made.bytes()));
-  const cost::Cluster cluster{model.machine, mesh, shape.target()};
+  const cost::Cluster cluster = machine.cluster(mesh, shape.target());
   addUnits(layout, cluster, stages);
   const bool pairs = layout.schedule == "dualpipev";
   const double most = made.seconds * (1 + 1e-9);
   EXPECT_LE(leastSeconds(stages, layout.microbatches, pairs) + leastStepEnd(layout, cluster, stages), most);
   EXPECT_LE(made.least, most);
   if (!pairs)
-    EXPECT_LE(*leastSecondsOf(shape, layout, model.machine), most);
+    EXPECT_LE(*leastSecondsOf(shape, layout, machine), most);
 }
 
 // The layout with its cut by work, and, where it is searched, with that by seconds.
@@ -66,7 +66,7 @@ std::vector<LayoutOptions> cutsOf(const LayoutOptions &options, const frontend::
 }
 
 // All layouts of the space that fit, with the faster of these cuts, the fastest first.
-std::vector<Tried> tryAll(const AskedModel &model, int64_t memory, int64_t &enumerated) {
+std::vector<Tried> tryAll(const AskedModel &model, const PricedMachine &machine, int64_t memory, int64_t &enumerated) {
   std::vector<Tried> all;
   SpaceOfLayouts space(model.space, model.given);
   EstimateCache cache;
@@ -80,7 +80,7 @@ std::vector<Tried> tryAll(const AskedModel &model, int64_t memory, int64_t &enum
     if (!shape) {
       context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
       context->loadDialect<MgDialect, mlir::func::FuncDialect>();
-      auto compiled = ShapeBlocks::compile(*context, options, model.make, model.machine);
+      auto compiled = ShapeBlocks::compile(*context, options, model.make, machine);
       if (!compiled.isOk())
         return;
       shape = compiled.take();
@@ -88,12 +88,12 @@ std::vector<Tried> tryAll(const AskedModel &model, int64_t memory, int64_t &enum
     std::vector<Tried> tried;
     for (const LayoutOptions &cut : cutsOf(options, *layout, *shape, space.opensCut())) {
       const frontend::Layout own = model.resolve(cut).take();
-      Result<Estimate> made = estimate(*shape, own, model.machine, cache, Policies::fastest);
+      Result<Estimate> made = estimate(*shape, own, machine, cache, Policies::fastest);
       if (made.isOk() && made->bytes() > memory)
-        made = estimate(*shape, own, model.machine, cache, Policies::fitting);
+        made = estimate(*shape, own, machine, cache, Policies::fitting);
       if (made.isOk()) {
         SCOPED_TRACE(frontend::flagsOf(cut));
-        expectBounds(model, own, *shape, *made);
+        expectBounds(machine, own, *shape, *made);
       }
       if (made.isOk() && made->bytes() <= memory)
         tried.push_back({made->seconds, made->bytes(), frontend::flagsOf(cut)});
@@ -110,6 +110,7 @@ struct SearchCase {
   int64_t devices, gbs, seq;
   int64_t memory; // bytes
   LayoutOptions fixed = {};
+  double imbalance = 1;
 };
 
 // Seconds with the best cut whose chunks have at most 2 layers more or fewer than others would, and with that by work.
@@ -155,10 +156,11 @@ TEST_P(SearchTest, FindsWhatTryingAllFinds) {
   options.memory = std::to_string(of.memory);
   const AskedModel model(of.example, options, of.devices);
   int64_t enumerated = 0;
-  const std::vector<Tried> all = tryAll(model, of.memory, enumerated);
+  const PricedMachine machine(model.machine, of.imbalance);
+  const std::vector<Tried> all = tryAll(model, machine, of.memory, enumerated);
   const SearchRequest request{
-      model.space,      model.given, model.machine, of.memory,
-      int64_t(1) << 50, kWanted,     model.make,    [&](const LayoutOptions &asked) { return model.resolve(asked); }};
+      model.space,      model.given, machine,    of.memory,
+      int64_t(1) << 50, kWanted,     model.make, [&](const LayoutOptions &asked) { return model.resolve(asked); }};
   const FoundLayouts found = search(request);
   EXPECT_EQ(found.counts.enumerated, enumerated);
   ASSERT_EQ(found.answers.size(), std::min(kWanted, all.size()));
@@ -234,23 +236,26 @@ static std::vector<SearchCase> searchCases() {
        75 * kGiB,
        {.tp = kAuto, .pp = kAuto, .mbs = kAuto, .zero = kAuto, .schedule = "zb-v"}},
       {"encoder", "t5-large", 8, 8, 512, 75 * kGiB, {.tp = 2, .cp = 1, .zero = 1}},
-      {"experts", "qwen1.5-moe-a2.7b", 8, 8, 2048, 60 * kGiB, {.tp = 2, .cp = 1, .mbs = 1}}};
+      {"experts", "qwen1.5-moe-a2.7b", 8, 8, 2048, 60 * kGiB, {.tp = 2, .cp = 1, .mbs = 1}},
+      {"uneven", "qwen1.5-moe-a2.7b", 8, 8, 2048, 40 * kGiB, {.tp = 1, .cp = 1, .mbs = 1, .zero = 1}, 3}};
   if (std::getenv("MGC_TEST_SEARCHES"))
-    cases.insert(cases.end(), {{"gpt16", "tiny-gpt", 16, 32, 64, 75 * kGiB},
-                               {"gpt64", "tiny-gpt", 64, 64, 64, 75 * kGiB, {.cp = 1}},
-                               {"llama", "tiny-llama", 8, 16, 64, 75 * kGiB},
-                               {"qwen64", "qwen3-0.6b", 64, 64, 2048, 75 * kGiB, {.tp = 1, .cp = 1}},
-                               {"qwen16", "qwen2.5-0.5b", 16, 32, 2048, 10 * kGiB, {.cp = 1, .zero = 1}},
-                               {"gemma", "gemma-2-9b", 16, 16, 2048, 75 * kGiB, {.tp = 2, .cp = 1, .zero = 1}},
-                               {"mixtral", "mixtral-8x7b-v0.1", 32, 32, 4096, 75 * kGiB, {.tp = 1, .cp = 1, .mbs = 1}},
-                               {"oss", "gpt-oss-20b", 16, 16, 2048, 75 * kGiB, {.tp = 1, .cp = 1, .mbs = 1}},
-                               {"latent", "deepseek-v2-lite", 16, 16, 2048, 75 * kGiB, {.tp = 1, .cp = 1, .mbs = 1}},
-                               {"olmoe", "olmoe-1b-7b-0924", 8, 8, 2048, 40 * kGiB, {.tp = 1, .cp = 1}},
-                               {"bart", "bart-large-cnn", 8, 8, 512, 75 * kGiB, {.cp = 1, .mbs = 1}},
-                               {"bert", "bert-large-uncased", 8, 16, 512, 75 * kGiB, {.cp = 1}},
-                               {"llama32", "llama-3-8b", 32, 32, 4096, 75 * kGiB, {.tp = 4, .cp = 1}},
-                               {"phi", "phi-2", 8, 8, 2048, 20 * kGiB, {.tp = 2, .cp = 1}},
-                               {"neox", "pythia-6.9b", 16, 16, 2048, 40 * kGiB, {.cp = 1, .zero = 3}}});
+    cases.insert(cases.end(),
+                 {{"gpt16", "tiny-gpt", 16, 32, 64, 75 * kGiB},
+                  {"gpt64", "tiny-gpt", 64, 64, 64, 75 * kGiB, {.cp = 1}},
+                  {"llama", "tiny-llama", 8, 16, 64, 75 * kGiB},
+                  {"qwen64", "qwen3-0.6b", 64, 64, 2048, 75 * kGiB, {.tp = 1, .cp = 1}},
+                  {"qwen16", "qwen2.5-0.5b", 16, 32, 2048, 10 * kGiB, {.cp = 1, .zero = 1}},
+                  {"gemma", "gemma-2-9b", 16, 16, 2048, 75 * kGiB, {.tp = 2, .cp = 1, .zero = 1}},
+                  {"mixtral", "mixtral-8x7b-v0.1", 32, 32, 4096, 75 * kGiB, {.tp = 1, .cp = 1, .mbs = 1}},
+                  {"oss", "gpt-oss-20b", 16, 16, 2048, 75 * kGiB, {.tp = 1, .cp = 1, .mbs = 1}},
+                  {"latent", "deepseek-v2-lite", 16, 16, 2048, 75 * kGiB, {.tp = 1, .cp = 1, .mbs = 1}},
+                  {"latent_uneven", "deepseek-v2-lite", 16, 16, 2048, 60 * kGiB, {.tp = 1, .cp = 1, .mbs = 1}, 4},
+                  {"olmoe", "olmoe-1b-7b-0924", 8, 8, 2048, 40 * kGiB, {.tp = 1, .cp = 1}},
+                  {"bart", "bart-large-cnn", 8, 8, 512, 75 * kGiB, {.cp = 1, .mbs = 1}},
+                  {"bert", "bert-large-uncased", 8, 16, 512, 75 * kGiB, {.cp = 1}},
+                  {"llama32", "llama-3-8b", 32, 32, 4096, 75 * kGiB, {.tp = 4, .cp = 1}},
+                  {"phi", "phi-2", 8, 8, 2048, 20 * kGiB, {.tp = 2, .cp = 1}},
+                  {"neox", "pythia-6.9b", 16, 16, 2048, 40 * kGiB, {.cp = 1, .zero = 3}}});
   return cases;
 }
 

@@ -34,7 +34,7 @@ TEST(AutoReport, aPlanHasNoMoreBytesThanTheBudget) {
 }
 
 AutoReport reportOf(int64_t trainSamples) {
-  AutoReport report{"model", "h100", "cuda:sm_90", "bf16", kMemory, 8, 64, trainSamples, {}, false};
+  AutoReport report{"model", "h100", "cuda:sm_90", "bf16", kMemory, 8, 64, trainSamples, {}, {}};
   AutoSize &size = report.sizes.emplace_back();
   size.devices = 2;
   size.layouts.push_back(layoutOf(86400, 86400));
@@ -47,6 +47,20 @@ TEST(AutoReport, aTrainingTakesWholeSteps) {
   EXPECT_NE(textOf(reportOf(17)).find("  3.00         144.0  tp 2\n"), std::string::npos) << textOf(reportOf(17));
   EXPECT_EQ(textOf(reportOf(0)).find("device-hours"), std::string::npos);
   EXPECT_NE(jsonOf(reportOf(17)).find("\"device_hours\": 144.0"), std::string::npos);
+}
+
+TEST(AutoReport, saysTheLoadOfExperts) {
+  AutoReport report = reportOf(0);
+  EXPECT_EQ(jsonOf(report).find("expert_load"), std::string::npos); // there are none
+  EXPECT_NE(textOf(report).find(" a step, bf16\n"), std::string::npos) << textOf(report);
+  report.imbalance = 1;
+  EXPECT_NE(jsonOf(report).find("\"expert_load\": \"even\""), std::string::npos);
+  EXPECT_NE(textOf(report).find(" a step, bf16, experts loaded evenly\n"), std::string::npos) << textOf(report);
+  report.imbalance = 1.25;
+  EXPECT_NE(jsonOf(report).find("\"expert_load\": 1.25"), std::string::npos);
+  EXPECT_NE(textOf(report).find(", bf16, the fullest rank with 1.25 times the mean of experts' rows\n"),
+            std::string::npos)
+      << textOf(report);
 }
 
 TEST(AutoReport, partsThatDifferStandBehindALayout) {

@@ -81,6 +81,12 @@ function showCounts({sizes}) {
     sizes.map(({devices, counts}) => [String(devices), ...names.map(name => String(counts[name])), stepText(counts.seconds)])));
 }
 
+function loadText({expert_load: load}) {
+  if (load === undefined)
+    return "";
+  return load === "even" ? ", experts loaded evenly" : `, the fullest rank with ${load} times the mean of experts' rows`;
+}
+
 function showSearch(report) {
   const {model, machine, sizes} = report, devices = sizes.map(size => size.devices).join(", ");
   const title = `${model} on ${devices} ${devices === "1" ? "device" : "devices"} of ${machine}`;
@@ -88,7 +94,7 @@ function showSearch(report) {
   document.querySelector("h1").textContent = title;
   document.querySelector("header .note").textContent = `${bytesText(report.memory)} a rank; ${report.global_batch_size} ` +
     `${report.global_batch_size === 1 ? "sequence" : "sequences"} of ${report.sequence_length} tokens a step, ${report.dtype}` +
-    (report.expert_load ? ", experts loaded evenly" : "");
+    loadText(report);
   showLayouts(report);
   const [size] = sizes, best = size.layouts[0]?.seconds;
   if (size.pareto)
