@@ -2,6 +2,7 @@
 #include "compiler/assemble/MemoryBudget.h"
 
 #include "compiler/assemble/TaskTimes.h"
+#include "compiler/assemble/budget/LeastOfStage.h"
 #include "compiler/schedule/OrderTiming.h"
 #include "dialects/mg/training/MemorySize.h"
 

@@ -23,7 +23,7 @@ struct PolicyQuestion {
   int64_t mostTasks = int64_t(1) << 20;
   budget::Limits limits = {};
   int64_t mostRounds = 16; // placements, each with lower bounds where one takes more than what was added up
-  budget::KnownChoices *known = nullptr; // of questions before
+  budget::KnownChoices *known = nullptr; // choices of questions before
   bool isDescribed = true;               // PlanBudget is wanted: what other budgets would give
 };
 // The budget of mg.training. Error: the machine that it names is unknown.

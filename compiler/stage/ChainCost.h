@@ -37,14 +37,14 @@ struct ChainCost {
 ChainCost costOf(const std::vector<Instance> &chain, const BlockWorks &works, const TrainingSettings &training,
                  const Sharding &sharding);
 
-// Of numbers of all instances, the sums before layers, of each layer, and behind them.
+// Sums of numbers of all instances: before layers, of each layer, and behind them.
 schedule::LayerCosts costsOf(const ChainCost &chain, std::span<const double> ofInstances);
 
 // Instances of each chunk, in the order of the chain, of `all`: of chunks of so many layers, which are all layers.
 std::vector<int64_t> instancesOf(const ChainCost &chain, int64_t all, const std::vector<int64_t> &layers);
-// Of as many chunks, over which layers are shared out by their work. There must be as many layers as chunks, at least.
+// The same of so many chunks, over which layers are shared out by their work. There must be as many layers as chunks, at least.
 std::vector<int64_t> balancedChunks(const ChainCost &chain, int64_t all, int64_t chunks);
-// Of the chunks that the settings say, or else balancedChunks. Error: that of parseStageSizes; there are more or fewer chunks or layers.
+// The same of the chunks that the settings say, or else balancedChunks. Error: that of parseStageSizes; there are more or fewer chunks or layers.
 Result<std::vector<int64_t>> chunksOf(const ChainCost &chain, int64_t all, const TrainingSettings &training,
                                       int64_t chunks);
 

@@ -13,7 +13,7 @@ namespace mgc::frontend {
 
 // A number that is left to `mgc compile`: to its search, or to --memory (LayoutOption::takesAuto).
 inline constexpr int64_t kAuto = std::numeric_limits<int64_t>::min();
-inline constexpr const char *kAutoCut = "auto"; // of the layers of chunks: LayoutOption::isSearchedCut
+inline constexpr const char *kAutoCut = "auto"; // the cut of the chain: LayoutOption::isSearchedCut
 
 struct LayoutOptions { // the options that were given
   std::optional<int64_t> ep = {}, etp = {};

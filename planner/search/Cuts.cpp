@@ -9,7 +9,7 @@ namespace mgc::planner {
 
 namespace {
 
-// Which of two cuts is the better one: the slowest stage counts first, then how even stages and chunks are.
+// How good a cut is, the less the better: the slowest stage counts first, then how even stages and chunks are.
 struct Evenness {
   double slowest = 0, squares = 0;
   bool operator<(const Evenness &other) const {

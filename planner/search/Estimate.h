@@ -10,7 +10,7 @@ namespace mgc::planner {
 
 struct StageEstimate {
   int64_t bytes = 0, hostBytes = 0; // memory of a rank
-  double seconds = 0;               // of all tasks of a microbatch
+  double seconds = 0;               // all tasks of a microbatch
 };
 
 // The policy that each layer has where the layout has a budget of memory: what budget/Budget.h chooses, or that of which a microbatch
@@ -27,7 +27,7 @@ struct Estimate {
   int64_t hostBytes() const; // likewise
 };
 
-// What estimates have in common with those before.
+// Answers to questions that estimates have in common.
 struct EstimateCache {
   schedule::SolutionCache schedules;
   budget::KnownChoices choices;

@@ -17,7 +17,7 @@ public:
   Counts of(const std::string &schedule, const schedule::Shape &pipeline);
 
 private:
-  // What they are for few microbatches, and by how many they grow with each further round of them.
+  // Counts for few microbatches, and by how many they grow with each further round of them.
   struct Known {
     Counts counts, growth;
     int64_t microbatches = 0;

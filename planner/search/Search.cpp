@@ -21,7 +21,7 @@ using frontend::LayoutOptions;
 
 struct PickedLayout {
   Picks picks;
-  size_t layout = 0; // of the space; other cuts of it have its number
+  size_t layout = 0; // its number in the space; other cuts of it have its number
   int64_t shape = 0;
   int64_t pp = 1, vpp = 1, microbatches = 1, shards = 1, level = 0;
   bool isV = false, splits = false, pairs = false;
@@ -269,7 +269,7 @@ private:
     Cut cut; // PickedLayout::cut
     std::vector<StageLeast> stages;
   };
-  // Those of a pipeline that are tried whatever comes out: what is given, or by work and by seconds.
+  // Cuts of a pipeline that are tried whatever comes out: what is given, or by work and by seconds.
   std::vector<CutStages> cutsOf(const PickedLayout &candidate, const ShapeFacts &facts) {
     if (candidate.pp == 1)
       return {{{}, stagesOf(candidate, facts, {})}};
@@ -286,7 +286,7 @@ private:
     return cuts;
   }
 
-  // That of the first layout with the same pipeline that is none to be refused; nothing: there is none.
+  // The cut of the first layout with the same pipeline that is none to be refused; nothing: there is none.
   std::optional<Cut> givenCut(const PickedLayout &candidate) const {
     if (!frontend::isCutGiven(request_.given))
       return Cut();
@@ -439,7 +439,7 @@ private:
     return made.bytes() <= request_.memory && made.hostBytes() <= request_.hostMemory;
   }
 
-  // Of a layout the fastest cut alone, unless cuts are what is asked for.
+  // One answer a layout, its fastest cut, unless cuts are what is asked for.
   void answer(size_t number, Answer answer) {
     const size_t layout = candidates_[number].layout;
     CutsOfLayout &cuts = cuts_[layout];
@@ -479,11 +479,11 @@ private:
   FoundLayouts found_;
   EstimateCache cache_;
   InFlight inFlight_;
-  std::optional<ElementBytes> elementBytes_; // of all layouts
-  std::deque<PickedLayout> candidates_;      // those of the space, and behind them other cuts of some
+  std::optional<ElementBytes> elementBytes_; // the same for all layouts
+  std::deque<PickedLayout> candidates_;      // the layouts of the space, and behind them other cuts of some
   struct CutsOfLayout {
     double least = std::numeric_limits<double>::infinity(); // seconds of its answers
-    std::set<Cut> tried, left; // those that were or will be estimated, and those from which the way went on to others
+    std::set<Cut> tried, left; // were or will be estimated; from these the way went on to others
   };
   std::map<size_t, CutsOfLayout> cuts_;
   std::vector<size_t> ofAnswers_;            // the candidate of each

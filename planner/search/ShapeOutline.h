@@ -34,7 +34,7 @@ private:
     std::array<int64_t, plan::kBlockTasks.size()> programs = {}; // -1: it does nothing
     std::vector<Parameter> parameters;
     int64_t kept = 0;                                    // as of BlockLeast
-    std::vector<std::vector<memory::LiveBuffer>> frames; // of each function
+    std::vector<std::vector<memory::LiveBuffer>> frames; // buffers of each function
     int64_t frame() const;                               // bytes at the least, the largest
   };
   void add(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &block,
@@ -50,7 +50,7 @@ private:
   std::vector<plan::ProgramWorks> works_;                // the works of these
   std::vector<Block> blocks_;
   std::vector<size_t> chain_;
-  ChainCost cost_; // of the shape that was compiled
+  ChainCost cost_; // likewise, of this shape
 };
 
 // Primitive axes of the first ranks of the mesh.

@@ -21,6 +21,7 @@ namespace mgc::budget {
 
 // Seconds of a microbatch by task: forward; backward or its first half; its second half.
 using Seconds = std::array<double, 3>;
+inline double sumOf(const Seconds &seconds) { return seconds[0] + seconds[1] + seconds[2]; }
 
 // A policy of one layer: bytes that it keeps of a microbatch from forward to backward, and from a backward's first half to its second;
 // bytes while a function runs, of forwards those that have a frame of their own.
@@ -76,7 +77,7 @@ struct Limits {
 // Choices of at most so many bytes of which none takes at least as long in every task as another; those of fewer seconds in all
 // come first. None: nothing fits. isCut is set where there are too many, and some are left out.
 std::vector<StageChoice> choicesOf(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits = {});
-// Those of the stages that were asked for last.
+// Choices of the stages that were asked for last.
 class KnownChoices {
 public:
   std::vector<StageChoice> of(const StageLayers &stage, int64_t capacity, bool &isCut, const Limits &limits);
@@ -92,11 +93,6 @@ private:
   std::list<Known> known_; // the last first
 };
 StageChoice smallest(const StageLayers &stage);
-// No choice takes less: each layer keeps the least that some policy of it keeps, and has the least frame that one has.
-int64_t leastBytes(const StageLayers &stage);
-// No choice of at most so many bytes takes fewer seconds in all, by its largest moment alone, of which a layer may have a part of one
-// policy and a part of another. Infinite: none does.
-double leastSeconds(const StageLayers &stage, int64_t capacity);
 
 // One choice of each stage's: the least stepSeconds([stage][chunk]), which must not fall when a second rises.
 struct Selection {

@@ -1,4 +1,4 @@
-"""What the searches of a cut have in common: python3 auto-split.test.py MGC SPLIT STAGES MODEL FOLDER"""
+"""Facts that the searches of a cut have in common: python3 auto-split.test.py MGC SPLIT STAGES MODEL FOLDER"""
 import json
 import re
 import shlex

@@ -178,7 +178,7 @@ TEST_P(SearchTest, FindsWhatTryingAllFinds) {
   EXPECT_EQ(found.counts.refused + found.counts.tooLarge + found.counts.tooSlow + found.counts.estimated, enumerated);
 }
 
-// Of one layout, whose cuts are few: the search of the cut alone finds the best of all, or, where moving one layer makes no cut between
+// One layout, whose cuts are few: the search of the cut alone finds the best of all, or, where moving one layer makes no cut between
 // faster, about the best.
 TEST(Search, FindsTheBestCutOfALayout) {
   LayoutOptions options = gpuOptions(16, 512);

@@ -1,5 +1,5 @@
 // Policies for a budget: what is chosen takes as long as the best of all choices, in random stages.
-#include "compiler/assemble/budget/Budget.h"
+#include "compiler/assemble/budget/LeastOfStage.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
