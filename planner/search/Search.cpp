@@ -40,9 +40,9 @@ public:
   // Patterns of shapes that have no law: Shapes.
   Searcher(const SearchRequest &request, const std::set<std::string> &withoutLaw)
       : request_(request), space_(request.space, request.given),
-        shapes_(
-            {request.make, request.machine, request.resolve, [this](int64_t shape) { return optionsOfShape(shape); }},
-            withoutLaw) {}
+        shapes_({request.space.model, request.make, request.machine, request.resolve,
+                 [this](int64_t shape) { return optionsOfShape(shape); }},
+                withoutLaw) {}
 
   FoundLayouts run() {
     space_.forEach([&](const LayoutOptions &options, const Picks &picks) { add(options, picks); });

@@ -14,13 +14,19 @@ constexpr size_t kMostKept = 48; // shapes of some MB each
 
 // Shapes of one pattern share out parts along the same axes, under the same names: their programs differ in sizes alone, as a rule.
 // Ranks that share out groups of keys are a greatest common divisor, which is no product of powers: where others share the queries of
-// a group, their number is part of the pattern.
-std::string patternOf(const ShapeSizes &sizes, const frontend::Layout &layout, const plan::Mesh &mesh) {
+// a group, their number is part of the pattern. So are the experts of a rank where these are fewer than a token chooses, since rows
+// that a token can have there are the least of both.
+std::string patternOf(const frontend::ModelDescription &model, const ShapeSizes &sizes, const frontend::Layout &layout,
+                      const plan::Mesh &mesh) {
   const auto groupsOf = [](int64_t ranks, int64_t groups) { return groups < ranks ? groups : 0; };
+  std::vector<int64_t> few;
+  for (const frontend::BlockKind &kind : model.kinds)
+    if (const std::optional<frontend::Experts> &experts = kind.block.experts)
+      few.push_back(experts->count / sizes.ep < experts->chosen ? experts->count / sizes.ep : 0);
   const plan::Axes inside = axesInside(mesh, sizes.ranksInside());
-  std::string pattern = fmt::format("{} {}, {} {} {}:", fmt::join(inside, " "), sizes.splitsBackward ? "in halves" : "",
+  std::string pattern = fmt::format("{} {}, {} {} {}, {}:", fmt::join(inside, " "), sizes.splitsBackward ? "in halves" : "",
                                     groupsOf(layout.tp, layout.tpGroups), groupsOf(layout.cp, layout.cpGroups),
-                                    groupsOf(layout.cpInner, layout.cpInnerGroups));
+                                    groupsOf(layout.cpInner, layout.cpInnerGroups), fmt::join(few, " "));
   for (const auto &[name, axes] : mesh.named) {
     plan::Axes own;
     std::ranges::copy_if(axes, std::back_inserter(own),
@@ -149,7 +155,7 @@ void Shapes::findPatterns() {
     for (const int64_t shape : family.shapes)
       if (const auto layout = source_.resolve(source_.optionsOf(shape)); layout.isOk()) {
         family.mesh = layout->mesh();
-        family.pattern = patternOf(sizesOf(shape), *layout, family.mesh);
+        family.pattern = patternOf(source_.model, sizesOf(shape), *layout, family.mesh);
         std::vector<int64_t> &members = patterns_[family.pattern];
         members.insert(members.end(), family.shapes.begin(), family.shapes.end());
         break;

@@ -12,6 +12,7 @@ namespace mgc::planner {
 
 // The way from the number of a shape to its blocks.
 struct ShapeSource {
+  const frontend::ModelDescription &model;
   const MakeModule &make;
   PricedMachine machine;
   std::function<Result<frontend::Layout>(const frontend::LayoutOptions &)> resolve;

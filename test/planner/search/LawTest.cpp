@@ -24,7 +24,8 @@ int numberOf(const char *variable, int otherwise) {
 class ShapesOf {
 public:
   ShapesOf(const AskedModel &model, const std::set<std::string> &withoutLaw = {}, double imbalance = 1)
-      : model(model), shapes({model.make,
+      : model(model), shapes({model.space.model,
+                              model.make,
                               {model.machine, imbalance},
                               [&model](const LayoutOptions &asked) { return model.resolve(asked); },
                               [this](int64_t shape) { return options[size_t(shape)]; }},
@@ -93,11 +94,14 @@ INSTANTIATE_TEST_SUITE_P(Models, LawTest,
                          testing::Values(LawCase{"llama-3-8b"}, LawCase{"gpt-oss-20b"}, LawCase{"deepseek-v2-lite"},
                                          LawCase{"t5-large"}, LawCase{"gemma-2-9b"}, LawCase{"llava-1.5-7b"},
                                          LawCase{"phi-4", 40, 5120}, LawCase{"mixtral-8x7b-v0.1", 64, 2048, 4},
-                                         LawCase{"mixtral-8x7b-v0.1", 64, 2048, {}, 2}),
+                                         LawCase{"mixtral-8x7b-v0.1", 64, 2048, {}, 2},
+                                         LawCase{"deepseek-v2-lite", 512}),
                          [](const auto &info) {
                            std::string name = info.param.example;
                            if (info.param.imbalance > 1)
                              name += "_loaded";
+                           if (info.param.devices != 64)
+                             name += std::to_string(info.param.devices);
                            std::ranges::replace_if(name, [](char c) { return !std::isalnum(c); }, '_');
                            return name;
                          });
