@@ -175,6 +175,16 @@ int64_t ChunkLayout::keptBytes(const ModelBlock &block) {
   const int64_t entering = savesActivation(block) ? plan::aligned(activationOffsets(block).back()) : 0;
   return entering + plan::aligned(resultOffsets(block.forward, Res::saved).back());
 }
+std::vector<int64_t> ChunkLayout::keptSizes(const ModelBlock &block) {
+  std::vector<int64_t> sizes;
+  if (savesActivation(block))
+    for (const int64_t argument : block.activations)
+      sizes.push_back(bytesOf(block.forward.argumentType(argument)));
+  for (auto [i, result] : llvm::enumerate(block.forward.results))
+    if (result.kind == Res::saved && result.activation < 0)
+      sizes.push_back(bytesOf(block.forward.resultType(i)));
+  return sizes;
+}
 int64_t ChunkLayout::splitBytes(const ModelBlock &block) {
   return plan::aligned(resultOffsets(block.input, Res::split).back());
 }

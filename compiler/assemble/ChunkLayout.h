@@ -51,6 +51,7 @@ public:
   bool computes(plan::Task task) const;
   // Bytes that an instance of the block adds to activations, where it is not the first, and to split values.
   static int64_t keptBytes(const ModelBlock &block);
+  static std::vector<int64_t> keptSizes(const ModelBlock &block); // bytes of each of these values
   static int64_t splitBytes(const ModelBlock &block);
   int64_t flowBytes() const { return 2 * flowHalf_; }
   int64_t forwardFlowBytes() const { return 2 * forwardFlowHalf_; }

@@ -9,6 +9,7 @@
 #include "planner/search/StageBounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <queue>
 
@@ -142,20 +143,23 @@ private:
 
   // All devices at work from begin to end, with microbatches of `mbs` samples.
   double leastSeconds(int64_t shape, const ShapeFacts &facts, int64_t mbs, bool pairs) const {
-    double seconds = 0;
-    for (const size_t block : facts.chain)
-      seconds += pairs ? facts.blocks[block].unexposed : facts.blocks[block].all;
+    double all = 0, unexposed = 0, onNetwork = 0;
+    for (const size_t number : facts.chain) {
+      const BlockLeast &block = facts.blocks[number];
+      all += block.all, unexposed += block.unexposed, onNetwork += block.onNetwork;
+    }
     const ShapeSizes &sizes = shapes_.sizesOf(shape);
-    return double(request_.space.globalBatchSize) * seconds * double(sizes.tp * sizes.cp) /
+    return double(request_.space.globalBatchSize) * (pairs ? std::max(unexposed, onNetwork) : all) * double(sizes.tp * sizes.cp) /
            double(mbs * request_.space.devices);
   }
 
+  // Instances of each chunk.
+  std::vector<int64_t> chunksOf(const PickedLayout &candidate, const ShapeFacts &facts, const Cut &cut) {
+    return cut.empty() ? shapes_.cutOf(candidate.shape, candidate.pipeline().chunks())
+                       : instancesOf(facts.cost, std::ssize(facts.chain), cut);
+  }
   std::vector<StageLeast> stagesOf(const PickedLayout &candidate, const ShapeFacts &facts, const Cut &cut) {
-    const schedule::Shape pipeline = candidate.pipeline();
-    return planner::stagesOf(facts,
-                             cut.empty() ? shapes_.cutOf(candidate.shape, pipeline.chunks())
-                                         : instancesOf(facts.cost, std::ssize(facts.chain), cut),
-                             pipeline);
+    return planner::stagesOf(facts, chunksOf(candidate, facts, cut), candidate.pipeline());
   }
 
   // By the ranks that share out parameters of all of them, of experts fewer do, and without what microbatches keep.
@@ -169,6 +173,19 @@ private:
     const auto ranks = [&](const plan::Axes &axes) { return plan::groupSize(mesh, axes); };
     return leastBytes(stages, layout.zero, elementBytesOf(layout), ranks, inFlight_.of(layout.schedule, pipeline)) >
            double(request_.memory);
+  }
+
+  // Of policies that fit, where it is known which there are; else nothing.
+  std::vector<double> leastSlowdown(const PickedLayout &candidate, const Layout &layout, const ShapeFacts &facts,
+                                    const Cut &cut, const std::vector<StageLeast> &stages) {
+    if (layout.memory.empty() || facts.policies.empty())
+      return {};
+    const plan::Mesh mesh = layout.mesh();
+    const auto ranks = [&](const plan::Axes &axes) { return plan::groupSize(mesh, axes); };
+    const schedule::Shape pipeline = candidate.pipeline();
+    return planner::leastSlowdown(facts, chunksOf(candidate, facts, cut), pipeline, candidate.pairs, stages,
+                                  layout.zero, elementBytesOf(layout), ranks,
+                                  inFlight_.of(layout.schedule, pipeline), request_.memory);
   }
 
   // The whole step's seconds.
@@ -375,10 +392,16 @@ private:
       const Result<const ShapeFacts *> facts = shapes_.facts(candidate.shape);
       if (!facts.isOk())
         return refuse(candidate, facts.status().message());
-      const std::vector<StageLeast> stages = stagesOf(candidate, **facts, cutOf(candidate, *layout));
+      const Cut cut = cutOf(candidate, *layout);
+      const std::vector<StageLeast> stages = stagesOf(candidate, **facts, cut);
       if (isTooLarge(*layout, candidate.pipeline(), stages))
         return void(found_.counts.tooLarge += candidate.isOfSpace());
       if (const double seconds = leastSeconds(candidate, *layout, stages); seconds > known)
+        return queue_.push({seconds, number, NodeKind::layout});
+      const std::vector<double> slowdown = leastSlowdown(candidate, *layout, **facts, cut, stages);
+      if (std::ranges::any_of(slowdown, [](double seconds) { return std::isinf(seconds); }))
+        return void(found_.counts.tooLarge += candidate.isOfSpace());
+      if (const double seconds = leastSeconds(candidate, *layout, stages, slowdown); seconds > known)
         return queue_.push({seconds, number, NodeKind::layout});
     }
     const bool isNew = !shapes_.isCompiled(candidate.shape);

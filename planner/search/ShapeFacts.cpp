@@ -11,7 +11,7 @@ namespace mgc::planner {
 
 void BlockLeast::lessen(double share) {
   const double less = share * all;
-  for (double *part : {&forward, &passes, &all, &unhiding, &unexposed})
+  for (double *part : {&forward, &passes, &all, &unhiding, &unexposed, &onNetwork})
     *part = std::max(0.0, *part - less);
   for (auto *counts : {&elements, &reads})
     for (auto &[axes, count] : *counts)
@@ -20,18 +20,25 @@ void BlockLeast::lessen(double share) {
     *bytes -= int64_t(share * double(*bytes));
 }
 
+void PolicyFacts::lessen(double share) {
+  const double less = share * seconds;
+  seconds -= less, unexposed = std::max(0.0, unexposed - less);
+  kept -= int64_t(share * double(kept));
+}
+
 BlockLeast leastOf(std::span<const VariantFacts> variants) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   BlockLeast least{
-      kNone, kNone, kNone, kNone, kNone, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max(),
+      kNone, kNone, kNone, kNone, kNone, kNone, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max(),
       {},    {}};
   for (const VariantFacts &variant : variants) {
-    double unexposed = 0, unhiding = 0;
+    double unexposed = 0, unhiding = 0, onNetwork = 0;
     std::array<double, plan::kBlockTasks.size()> seconds = {};
     for (size_t task = 0; task < seconds.size(); ++task)
       if (const cost::ProgramTime *time = variant.times[task]) {
         seconds[task] = time->seconds();
         unexposed -= cost::total(time->exposed);
+        onNetwork += cost::total(time->exposed) + cost::total(time->hidden) + time->rows + time->moves;
         unhiding += time->seconds() - hidingOf(*time);
       }
     const auto [forward, backward, input, weight] = seconds;
@@ -40,9 +47,25 @@ BlockLeast leastOf(std::span<const VariantFacts> variants) {
     least.all = std::min(least.all, forward + backward + input + weight);
     least.unhiding = std::min(least.unhiding, unhiding);
     least.unexposed = std::min(least.unexposed, forward + backward + input + weight + unexposed);
+    least.onNetwork = std::min(least.onNetwork, onNetwork);
     least.kept = std::min(least.kept, variant.kept), least.frame = std::min(least.frame, variant.frame);
   }
   return least;
+}
+
+std::vector<PolicyFacts> policiesOf(std::span<const VariantFacts> variants) {
+  std::vector<PolicyFacts> all, best;
+  for (const VariantFacts &variant : variants) {
+    const BlockLeast only = leastOf(std::span(&variant, 1));
+    all.push_back({only.all, only.unexposed, only.kept});
+  }
+  std::ranges::sort(all, {}, [](const PolicyFacts &one) { return std::tuple(one.seconds, one.unexposed, one.kept); });
+  for (const PolicyFacts &one : all)
+    if (std::ranges::none_of(best, [&](const PolicyFacts &other) {
+          return other.unexposed <= one.unexposed && other.kept <= one.kept;
+        }))
+      best.push_back(one);
+  return best;
 }
 
 namespace {
@@ -98,9 +121,14 @@ std::vector<const ModelBlock *> blocksOfChain(const ShapeBlocks &shape) {
   return blocks;
 }
 
+// Units of several layers keep what enters their first layer alone.
+static bool hasUnits(const ShapeBlocks &shape) { return trainingOf(shape.module()).recomputeLayers > 1; }
+
+std::vector<int64_t> keptSizesOf(const ShapeBlocks &shape, const ModelBlock &variant) {
+  return hasUnits(shape) ? std::vector<int64_t>() : ChunkLayout::keptSizes(variant);
+}
+
 std::vector<VariantFacts> variantsOf(const ShapeBlocks &shape, const ModelBlock &block) {
-  const bool isOfUnits =
-      trainingOf(shape.module()).recomputeLayers > 1; // they keep what enters their first layer alone
   std::vector<VariantFacts> variants;
   for (const ModelBlock *variant : shape.blocks().variantsOf(block)) {
     VariantFacts &facts = variants.emplace_back();
@@ -110,7 +138,7 @@ std::vector<VariantFacts> variantsOf(const ShapeBlocks &shape, const ModelBlock 
         facts.times[task] = &shape.timeOf(*function);
         facts.frame = std::max(facts.frame, shape.frameOf(*function).bytes);
       }
-    facts.kept = isOfUnits ? 0 : ChunkLayout::keptBytes(*variant);
+    facts.kept = hasUnits(shape) ? 0 : ChunkLayout::keptBytes(*variant);
   }
   return variants;
 }
@@ -120,7 +148,10 @@ ShapeFacts factsOf(const ShapeBlocks &shape) {
   const std::vector<const ModelBlock *> blocks = blocksOfChain(shape);
   const std::vector<std::vector<CountedParameter>> parameters = countedParametersOf(shape, blocks);
   for (size_t b = 0; b < blocks.size(); ++b) {
-    BlockLeast &least = facts.blocks.emplace_back(leastOf(variantsOf(shape, *blocks[b])));
+    const std::vector<VariantFacts> variants = variantsOf(shape, *blocks[b]);
+    BlockLeast &least = facts.blocks.emplace_back(leastOf(variants));
+    facts.policies.push_back(variants.size() > 1 && !blocks[b]->returnsLoss() ? policiesOf(variants)
+                                                                              : std::vector<PolicyFacts>());
     for (const CountedParameter &parameter : parameters[b]) {
       least.elements[parameter.axes] += double(parameter.elements);
       least.reads[parameter.axes] += double(parameter.reads * parameter.elements);
@@ -141,7 +172,8 @@ void takeLeast(ShapeFacts &facts, const ShapeFacts &other) {
     BlockLeast &one = facts.blocks[b];
     const BlockLeast &two = other.blocks[b];
     for (double BlockLeast::*part :
-         {&BlockLeast::forward, &BlockLeast::passes, &BlockLeast::all, &BlockLeast::unhiding, &BlockLeast::unexposed})
+         {&BlockLeast::forward, &BlockLeast::passes, &BlockLeast::all, &BlockLeast::unhiding, &BlockLeast::unexposed,
+        &BlockLeast::onNetwork})
       one.*part = std::min(one.*part, two.*part);
     one.kept = std::min(one.kept, two.kept), one.frame = std::min(one.frame, two.frame);
     for (auto &[axes, reads] : one.reads)

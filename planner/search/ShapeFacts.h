@@ -15,6 +15,7 @@ struct BlockLeast {
   double all = 0;              // with backward's second half
   double unhiding = 0;         // seconds of all of them behind which no unit's collective can be hidden
   double unexposed = 0;        // seconds of all of them, less collectives that nothing hides
+  double onNetwork = 0;        // seconds of their collectives, and of what can hide none
   int64_t kept = 0, frame = 0; // bytes of a microbatch, and while one of its functions runs
   // Parameters that are trained, by the data axes along which ranks have the same; and how many of them a microbatch reads, each
   // time counted.
@@ -23,8 +24,18 @@ struct BlockLeast {
   void lessen(double share);
 };
 
+// A microbatch in a block under one policy: seconds of all functions, the same less collectives that nothing hides, bytes that are kept.
+struct PolicyFacts {
+  double seconds = 0, unexposed = 0;
+  int64_t kept = 0;
+  void lessen(double share); // as BlockLeast::lessen
+};
+
 struct ShapeFacts {
   std::vector<BlockLeast> blocks;
+  // By block: policies of which none is better in all of its facts; none of blocks without a choice, of those that return the loss, and
+  // where they are not known.
+  std::vector<std::vector<PolicyFacts>> policies;
   std::vector<size_t> chain;                    // blocks of all instances
   ChainCost cost;                               // without states
   std::map<int64_t, std::vector<int64_t>> cuts; // instances of each chunk, by the number of chunks
@@ -37,6 +48,8 @@ struct VariantFacts {
 };
 // The block's seconds and bytes, without its parameters.
 BlockLeast leastOf(std::span<const VariantFacts> variants);
+// ShapeFacts::policies of a block.
+std::vector<PolicyFacts> policiesOf(std::span<const VariantFacts> variants);
 
 // Parameters of several blocks are left out, since a stage may have them once.
 struct CountedParameter {
@@ -50,6 +63,7 @@ std::vector<std::vector<CountedParameter>> countedParametersOf(const ShapeBlocks
 // Blocks of the chain in the order in which they come first.
 std::vector<const ModelBlock *> blocksOfChain(const ShapeBlocks &shape);
 std::vector<VariantFacts> variantsOf(const ShapeBlocks &shape, const ModelBlock &block);
+std::vector<int64_t> keptSizesOf(const ShapeBlocks &shape, const ModelBlock &variant); // bytes of each value that is kept
 
 ShapeFacts factsOf(const ShapeBlocks &shape);
 // Facts become those of the other, of the same shape, where these are less.

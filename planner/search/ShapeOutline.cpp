@@ -5,6 +5,7 @@
 #include "plan/cost/RunWalk.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace mgc::planner {
 
@@ -76,7 +77,7 @@ ShapeOutline::ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, co
   const cost::Cluster cluster = machine.cluster(mesh_, target_);
   for (size_t b = 0; b < blocks.size(); ++b)
     add(shape, cluster, *blocks[b], parameters[b]);
-  const ShapeFacts facts = factsOf(shape);
+  const ShapeFacts facts = planner::factsOf(shape);
   chain_ = facts.chain, cost_ = facts.cost;
 }
 
@@ -84,24 +85,33 @@ void ShapeOutline::add(const ShapeBlocks &shape, const cost::Cluster &cluster, c
                        const std::vector<CountedParameter> &parameters) {
   Block &own = blocks_.emplace_back();
   own.flops = shape.works().at(block.name).flops;
-  own.kept = variantsOf(shape, block).front().kept;
-  for (size_t task = 0; task < plan::kBlockTasks.size(); ++task) {
-    own.programs[task] = -1;
-    const BlockFunction *function = block.functionOf(plan::kBlockTasks[task]);
-    if (const plan::Program *program = function ? shape.programOf(*function) : nullptr) {
-      own.programs[task] = std::ssize(programs_);
-      if (!block.returnsLoss()) // its tiles are as large as all rows, or as asked for
-        own.frames.push_back(shape.frameOf(*function).buffers);
-      programs_.push_back(std::make_unique<plan::Program>(*program));
-      compiled_.push_back(std::make_unique<plan::Program>(*program));
-      works_.push_back(cost::worksOn(cluster, *compiled_.back()));
-    }
+  const std::vector<const ModelBlock *> variants = shape.blocks().variantsOf(block);
+  for (size_t v = 0; v < (block.returnsLoss() ? 1 : variants.size()); ++v) {
+    Variant &variant = own.variants.emplace_back();
+    variant.kept = keptSizesOf(shape, *variants[v]);
+    addPrograms(shape, cluster, *variants[v], variant);
   }
   const plan::Axes inside = axesInside(mesh_, sizes_.ranksInside());
   for (const CountedParameter &counted : parameters) {
     Parameter &parameter = own.parameters.emplace_back(Parameter{counted, false});
     parameter.isOfAllReplicas =
         std::erase_if(parameter.counted.axes, [&](const std::string &axis) { return !isOneOf(axis, inside); }) > 0;
+  }
+}
+
+void ShapeOutline::addPrograms(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &variant,
+                               Variant &own) {
+  for (size_t task = 0; task < plan::kBlockTasks.size(); ++task) {
+    own.programs[task] = -1;
+    const BlockFunction *function = variant.functionOf(plan::kBlockTasks[task]);
+    if (const plan::Program *program = function ? shape.programOf(*function) : nullptr) {
+      own.programs[task] = std::ssize(programs_);
+      if (!variant.returnsLoss()) // its tiles are as large as all rows, or as asked for
+        own.frames.push_back(shape.frameOf(*function).buffers);
+      programs_.push_back(std::make_unique<plan::Program>(*program));
+      compiled_.push_back(std::make_unique<plan::Program>(*program));
+      works_.push_back(cost::worksOn(cluster, *compiled_.back()));
+    }
   }
 }
 
@@ -116,8 +126,11 @@ cost::ProgramTime ShapeOutline::timeOf(const cost::Cluster &cluster, size_t numb
 }
 
 bool ShapeOutline::isLike(const ShapeOutline &other) const {
-  const auto areAlike = [](const Block &a, const Block &b) {
-    return a.programs == b.programs && std::ranges::equal(a.frames, b.frames, haveSameLifetimes) &&
+  const auto areVariantsAlike = [](const Variant &a, const Variant &b) {
+    return a.programs == b.programs && a.kept.size() == b.kept.size() && std::ranges::equal(a.frames, b.frames, haveSameLifetimes);
+  };
+  const auto areAlike = [&](const Block &a, const Block &b) {
+    return std::ranges::equal(a.variants, b.variants, areVariantsAlike) &&
            std::ranges::equal(a.parameters, b.parameters, [](const Parameter &one, const Parameter &two) {
              return one.counted.axes == two.counted.axes && one.isOfAllReplicas == two.isOfAllReplicas &&
                     one.counted.reads == two.counted.reads;
@@ -145,17 +158,20 @@ std::vector<ShapeOutline::Number> ShapeOutline::numbers() {
   }
   for (Block &block : blocks_) {
     all.emplace_back(&block.flops);
-    all.emplace_back(&block.kept);
-    for (std::vector<memory::LiveBuffer> &frame : block.frames)
-      for (memory::LiveBuffer &buffer : frame)
-        all.emplace_back(&buffer.size);
+    for (Variant &variant : block.variants) {
+      for (int64_t &size : variant.kept)
+        all.emplace_back(&size);
+      for (std::vector<memory::LiveBuffer> &frame : variant.frames)
+        for (memory::LiveBuffer &buffer : frame)
+          all.emplace_back(&buffer.size);
+    }
     for (Parameter &parameter : block.parameters)
       all.emplace_back(&parameter.counted.elements);
   }
   return all;
 }
 
-int64_t ShapeOutline::Block::frame() const {
+int64_t ShapeOutline::Variant::frame() const {
   constexpr int64_t kOfOthers = 2; // other policies may have a frame that is so much smaller
   int64_t most = 0;
   for (const std::vector<memory::LiveBuffer> &frame : frames)
@@ -172,17 +188,44 @@ ChainCost ShapeOutline::cost() const {
   return cost;
 }
 
-ShapeFacts ShapeOutline::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const {
-  const cost::Cluster cluster = machine.cluster(mesh, target_);
+std::vector<cost::ProgramTime> ShapeOutline::times(const cost::Cluster &cluster) const {
   std::vector<cost::ProgramTime> times;
   for (size_t p = 0; p < programs_.size(); ++p)
     times.push_back(timeOf(cluster, p));
+  return times;
+}
+
+VariantFacts ShapeOutline::factsOf(const Variant &variant, const std::vector<cost::ProgramTime> &times) {
+  VariantFacts facts{{}, std::reduce(variant.kept.begin(), variant.kept.end()), variant.frame()};
+  for (size_t task = 0; task < facts.times.size(); ++task)
+    facts.times[task] = variant.programs[task] < 0 ? nullptr : &times[size_t(variant.programs[task])];
+  return facts;
+}
+
+bool ShapeOutline::hasPolicies() const {
+  return std::ranges::any_of(blocks_, [](const Block &block) { return block.variants.size() > 1; });
+}
+
+std::vector<std::vector<PolicyFacts>> ShapeOutline::policies(const PricedMachine &machine,
+                                                             const plan::Mesh &mesh) const {
+  const std::vector<cost::ProgramTime> times = this->times(machine.cluster(mesh, target_));
+  std::vector<std::vector<PolicyFacts>> all;
+  for (const Block &block : blocks_) {
+    std::vector<VariantFacts> variants;
+    if (block.variants.size() > 1)
+      for (const Variant &variant : block.variants)
+        variants.push_back(factsOf(variant, times));
+    all.push_back(policiesOf(variants));
+  }
+  return all;
+}
+
+ShapeFacts ShapeOutline::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const {
+  const std::vector<cost::ProgramTime> times = this->times(machine.cluster(mesh, target_));
   ShapeFacts facts;
   const plan::Axes outside = dataAxesOutside(mesh, axesInside(mesh, sizes.ranksInside()));
   for (const Block &block : blocks_) {
-    VariantFacts only{{}, block.kept, block.frame()};
-    for (size_t task = 0; task < only.times.size(); ++task)
-      only.times[task] = block.programs[task] < 0 ? nullptr : &times[size_t(block.programs[task])];
+    const VariantFacts only = factsOf(block.variants.front(), times);
     BlockLeast &least = facts.blocks.emplace_back(leastOf(std::span(&only, 1)));
     least.forward *= 1 - kMostStored;
     for (const Parameter &parameter : block.parameters) {

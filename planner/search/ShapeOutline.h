@@ -12,7 +12,6 @@ namespace mgc::planner {
 
 class ShapeOutline {
 public:
-  // The shape must have one policy for each block.
   ShapeOutline(const ShapeBlocks &shape, const ShapeSizes &sizes, const PricedMachine &machine);
 
   const ShapeSizes &sizes() const { return sizes_; }
@@ -21,22 +20,32 @@ public:
   using Number = std::variant<int64_t *, double *>;
   std::vector<Number> numbers(); // in an order that outlines which are alike have in common
 
-  // The facts of the shape whose numbers these are now; `mesh`: of a layout of it.
+  bool hasPolicies() const; // some block has several
+
+  // The facts of the shape whose numbers these are now; `mesh`: of a layout of it. It must have one policy for each block.
   ShapeFacts facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const;
+  // ShapeFacts::policies alone, of a shape with several.
+  std::vector<std::vector<PolicyFacts>> policies(const PricedMachine &machine, const plan::Mesh &mesh) const;
 
 private:
   struct Parameter {
     CountedParameter counted;     // axes: those inside alone
     bool isOfAllReplicas = false; // and all others
   };
+  struct Variant {                                               // of a block
+    std::array<int64_t, plan::kBlockTasks.size()> programs = {}; // -1: it does nothing
+    std::vector<int64_t> kept;                                   // sizes of what BlockLeast::kept is the sum of
+    std::vector<std::vector<memory::LiveBuffer>> frames;         // buffers of each function
+    int64_t frame() const;                                       // bytes at the least, the largest
+  };
   struct Block {
     double flops = 0;
-    std::array<int64_t, plan::kBlockTasks.size()> programs = {}; // -1: it does nothing
     std::vector<Parameter> parameters;
-    int64_t kept = 0;                                    // as of BlockLeast
-    std::vector<std::vector<memory::LiveBuffer>> frames; // buffers of each function
-    int64_t frame() const;                               // bytes at the least, the largest
+    std::vector<Variant> variants; // blocks that return the loss have the first alone
   };
+  void addPrograms(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &variant, Variant &own);
+  std::vector<cost::ProgramTime> times(const cost::Cluster &cluster) const;
+  static VariantFacts factsOf(const Variant &variant, const std::vector<cost::ProgramTime> &times);
   void add(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &block,
            const std::vector<CountedParameter> &parameters);
   cost::ProgramTime timeOf(const cost::Cluster &cluster, size_t program) const;

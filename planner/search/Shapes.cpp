@@ -101,6 +101,7 @@ Result<const ShapeBlocks *> Shapes::blocks(int64_t number, const frontend::Layou
     if (shape.facts && !agree(*shape.facts, *facts))
       contradicted_ = families_[size_t(shape.family)].pattern;
     shape.facts = std::move(facts), shape.isCompiled = true;
+    learnPolicies(shape, **compiled);
   }
   kept_.push_front({number, std::move(context), compiled.take()});
   if (kept_.size() > kMostKept)
@@ -110,13 +111,52 @@ Result<const ShapeBlocks *> Shapes::blocks(int64_t number, const frontend::Layou
 
 Result<const ShapeFacts *> Shapes::facts(int64_t number) {
   Shape &shape = shapes_[size_t(number)];
-  if (shape.facts)
+  if (shape.facts) {
+    addPolicies(shape);
     return shape.facts.get();
+  }
   if (Laws &laws = lawsOf(shape.family); !laws.empty())
     shape.facts = std::make_unique<ShapeFacts>(factsBy(laws, shape.sizes, families_[size_t(shape.family)].mesh));
   else
     MGC_TRY(blocks(number, source_.optionsOf(number)).status());
   return shape.facts.get();
+}
+
+void Shapes::learnPolicies(const Shape &shape, const ShapeBlocks &blocks) {
+  const std::string &pattern = families_[size_t(shape.family)].pattern;
+  if (pattern.empty() || withoutLaw_.contains(pattern) || policyLaws_[pattern].law)
+    return;
+  ShapeOutline base(blocks, shape.sizes, source_.machine);
+  if (!base.hasPolicies())
+    return;
+  SizeSpan all(shape.sizes), span(shape.sizes);
+  for (const int64_t member : patterns_.at(pattern))
+    all.add(sizesOf(member));
+  auto &[outlines, law] = policyLaws_[pattern];
+  std::vector<size_t> others;
+  for (size_t i = 0; i < outlines.size(); ++i)
+    if (base.isLike(outlines[i]) && span.add(outlines[i].sizes()))
+      others.push_back(i);
+  if (span.rank() < all.rank())
+    return outlines.push_back(std::move(base));
+  std::vector<ShapeOutline> alike;
+  for (const size_t other : others)
+    alike.push_back(std::move(outlines[other]));
+  law = std::make_unique<SizeLaw>(std::move(base), std::move(alike));
+  outlines.clear();
+}
+
+void Shapes::addPolicies(Shape &shape) {
+  if (shape.isCompiled || !shape.facts->policies.empty())
+    return;
+  const Family &family = families_[size_t(shape.family)];
+  const auto known = policyLaws_.find(family.pattern);
+  if (known == policyLaws_.end() || !known->second.law)
+    return;
+  shape.facts->policies = known->second.law->policies(source_.machine, shape.sizes, family.mesh);
+  for (std::vector<PolicyFacts> &ofBlock : shape.facts->policies)
+    for (PolicyFacts &policy : ofBlock)
+      policy.lessen(kLawError);
 }
 
 // Products, kernels and messages take less time for each row the more rows they have.

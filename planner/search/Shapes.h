@@ -38,7 +38,7 @@ public:
   // Facts by the law for a microbatch so large that none of the family takes less time for a sample, and that microbatch; nothing:
   // there is no law.
   std::optional<std::pair<ShapeFacts, int64_t>> factsOfFamily(int64_t family);
-  // By its law, or of its blocks: isCompiled. Error: that of blocks.
+  // By its law, with policies once these have one; or of its blocks: isCompiled. Error: that of blocks.
   Result<const ShapeFacts *> facts(int64_t shape);
   bool isCompiled(int64_t shape) const { return shapes_[size_t(shape)].isCompiled; }
   // `options`: of a layout of the shape. Error: that of ShapeBlocks::compile.
@@ -72,6 +72,8 @@ private:
   // One for each of frontend::extremeChoices; empty: there is none.
   using Laws = std::vector<std::unique_ptr<SizeLaw>>;
   Laws &lawsOf(int64_t family);
+  void learnPolicies(const Shape &shape, const ShapeBlocks &blocks);
+  void addPolicies(Shape &shape);
   ShapeFacts factsBy(Laws &laws, const ShapeSizes &sizes, const plan::Mesh &mesh) const;
   Laws makeLaws(const std::string &pattern);
   std::unique_ptr<SizeLaw> makeLaw(int64_t base, const std::vector<int64_t> &others, size_t policy);
@@ -84,6 +86,13 @@ private:
   std::vector<Shape> shapes_;
   std::map<std::string, std::vector<int64_t>> patterns_; // their shapes, the least first
   std::map<std::string, Laws> laws_;
+  // Shapes are compiled with all policies where their layouts are estimated: when there are enough of a pattern, its others have these by
+  // a law.
+  struct PolicyLaw {
+    std::vector<ShapeOutline> outlines; // until there is a law
+    std::unique_ptr<SizeLaw> law;
+  };
+  std::map<std::string, PolicyLaw> policyLaws_;
   bool hasPatterns_ = false;
   std::list<Kept> kept_; // the last that were asked for
   int64_t compiled_ = 0;

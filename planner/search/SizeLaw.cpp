@@ -99,7 +99,7 @@ SizeLaw::SizeLaw(ShapeOutline base, std::vector<ShapeOutline> others) : outline_
   }
 }
 
-ShapeFacts SizeLaw::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) {
+void SizeLaw::scaleTo(const ShapeSizes &sizes) {
   const auto from = outline_.sizes().numbers(), to = sizes.numbers();
   for (const Power &power : powers_) {
     double value = power.base;
@@ -108,7 +108,17 @@ ShapeFacts SizeLaw::facts(const PricedMachine &machine, const ShapeSizes &sizes,
         value = scaled(value, double(to[i]) / double(from[i]), power.exponents[i]);
     set(power.number, value);
   }
+}
+
+ShapeFacts SizeLaw::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) {
+  scaleTo(sizes);
   return outline_.facts(machine, sizes, mesh);
+}
+
+std::vector<std::vector<PolicyFacts>> SizeLaw::policies(const PricedMachine &machine, const ShapeSizes &sizes,
+                                                        const plan::Mesh &mesh) {
+  scaleTo(sizes);
+  return outline_.policies(machine, mesh);
 }
 
 bool agree(const ShapeFacts &byLaw, const ShapeFacts &known) {
@@ -120,13 +130,23 @@ bool agree(const ShapeFacts &byLaw, const ShapeFacts &known) {
       return value != values.end() && isBound(bound.second, value->second);
     });
   };
+  const auto policiesBound = [&](const std::vector<PolicyFacts> &bounds, const std::vector<PolicyFacts> &policies) {
+    return bounds.empty() || std::ranges::all_of(policies, [&](const PolicyFacts &policy) {
+             return std::ranges::any_of(bounds, [&](const PolicyFacts &bound) {
+               return isBound(bound.seconds, policy.seconds) && isBound(bound.unexposed, policy.unexposed) &&
+                      bound.kept <= policy.kept;
+             });
+           });
+  };
   const auto isCutAlike = [&](const auto &cut) {
     return cut.second == balancedChunks(known.cost, std::ssize(known.chain), cut.first);
   };
-  return byLaw.chain == known.chain && std::ranges::all_of(byLaw.cuts, isCutAlike) &&
+  return byLaw.chain == known.chain &&
+         (byLaw.policies.empty() || std::ranges::equal(byLaw.policies, known.policies, policiesBound)) &&
+         std::ranges::all_of(byLaw.cuts, isCutAlike) &&
          std::ranges::equal(byLaw.blocks, known.blocks, [&](const BlockLeast &a, const BlockLeast &b) {
            return isBound(a.forward, b.forward) && isBound(a.passes, b.passes) && isBound(a.all, b.all) &&
-                  isBound(a.unhiding, b.unhiding) && isBound(a.unexposed, b.unexposed) && a.kept <= b.kept &&
+                  isBound(a.unhiding, b.unhiding) && isBound(a.unexposed, b.unexposed) && isBound(a.onNetwork, b.onNetwork) && a.kept <= b.kept &&
                   a.frame <= b.frame && elementsBound(a.elements, b.elements) && elementsBound(a.reads, b.reads);
          });
 }

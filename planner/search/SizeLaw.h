@@ -32,9 +32,13 @@ class SizeLaw {
 public:
   // The others are like the base (ShapeOutline::isLike), and independent of each other.
   SizeLaw(ShapeOutline base, std::vector<ShapeOutline> others);
+  // ShapeOutline's, of other shapes.
   ShapeFacts facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh);
+  std::vector<std::vector<PolicyFacts>> policies(const PricedMachine &machine, const ShapeSizes &sizes,
+                                                 const plan::Mesh &mesh);
 
 private:
+  void scaleTo(const ShapeSizes &sizes);
   struct Power {
     ShapeOutline::Number number;
     double base = 0; // its value in the base

@@ -1,6 +1,7 @@
 // See StageBounds.h.
 #include "planner/search/StageBounds.h"
 
+#include "compiler/assemble/budget/LeastOfStage.h"
 #include "plan/cost/InstructionTime.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ std::vector<StageLeast> stagesOf(const ShapeFacts &facts, const std::vector<int6
       const BlockLeast &block = facts.blocks[b];
       const auto count = double(instances[b]);
       stage.passes += count * block.passes, stage.all += count * block.all;
-      stage.unhiding += count * block.unhiding;
+      stage.unhiding += count * block.unhiding, stage.onNetwork += count * block.onNetwork;
       stage.unexposed += count * block.unexposed, kept += instances[b] * block.kept;
       stage.frame = std::max(stage.frame, block.frame);
       if (isFirst)
@@ -57,7 +58,7 @@ std::vector<StageLeast> stagesOf(const ShapeFacts &facts, const std::vector<int6
 double leastSeconds(const std::vector<StageLeast> &stages, int64_t microbatches, bool pairs) {
   double most = 0, before = 0, around = 0, through = 0;
   for (const StageLeast &stage : stages) {
-    most = std::max(most, before + double(microbatches) * (pairs ? stage.unexposed : stage.all));
+    most = std::max(most, before + double(microbatches) * (pairs ? std::max(stage.unexposed, stage.onNetwork) : stage.all));
     if (!pairs)
       most = std::max(most, around + double(microbatches) * stage.passes);
     before += stage.first.forward, around += stage.first.passes;
@@ -114,22 +115,63 @@ double leastStepEnd(const frontend::Layout &layout, const cost::Cluster &cluster
   return most;
 }
 
+// Bytes of what is kept of its parameters.
+static double stateBytes(const StageLeast &stage, int64_t level, const ElementBytes &ofElement, RanksAlong ranks) {
+  double bytes = 0;
+  for (const auto &[axes, elements] : stage.elements) {
+    const double slice = elements / double(ranks(axes));
+    bytes += (level > 2 ? slice : elements) * ofElement.value + (level > 1 ? slice : elements) * ofElement.gradient +
+             (level > 0 ? slice : elements) * ofElement.states;
+  }
+  return bytes;
+}
+
 double leastBytes(const std::vector<StageLeast> &stages, int64_t level, const ElementBytes &ofElement,
-                  llvm::function_ref<int64_t(const plan::Axes &)> ranks, const InFlight::Counts &inFlight) {
+                  RanksAlong ranks, const InFlight::Counts &inFlight) {
   double most = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageLeast &stage = stages[s];
-    auto bytes = double(stage.frame);
+    double bytes = double(stage.frame) + stateBytes(stage, level, ofElement, ranks);
     for (size_t chunk = 0; chunk < stage.kept.size(); ++chunk)
       bytes += double(stage.kept[chunk] * inFlight[s][chunk]);
-    for (const auto &[axes, elements] : stage.elements) {
-      const double slice = elements / double(ranks(axes));
-      bytes += (level > 2 ? slice : elements) * ofElement.value + (level > 1 ? slice : elements) * ofElement.gradient +
-               (level > 0 ? slice : elements) * ofElement.states;
-    }
     most = std::max(most, bytes);
   }
   return most;
+}
+
+// A stage by its largest moment: what it keeps of the microbatches that are in flight. Blocks without a choice take what they take.
+std::vector<double> leastSlowdown(const ShapeFacts &facts, const std::vector<int64_t> &cut,
+                                  const schedule::Shape &pipeline, bool pairs, const std::vector<StageLeast> &stages,
+                                  int64_t level, const ElementBytes &ofElement, RanksAlong ranks,
+                                  const InFlight::Counts &inFlight, int64_t memory) {
+  std::vector<budget::StageLayers> described(stages.size());
+  std::vector<double> fastest(stages.size());
+  auto next = facts.chain.begin();
+  for (size_t chunk = 0; chunk < cut.size(); ++chunk) {
+    const auto stage = size_t(pipeline.stageOf(int64_t(chunk)));
+    budget::ChunkLayers &own = described[stage].chunks.emplace_back();
+    std::map<size_t, int64_t> instances; // by block
+    for (const auto end = next + cut[chunk]; next != end; ++next)
+      ++instances[*next];
+    for (const auto &[block, count] : instances) {
+      if (facts.policies[block].empty()) {
+        own.kept += count * facts.blocks[block].kept;
+        continue;
+      }
+      budget::Layers &layers = own.layers.emplace_back(budget::Layers{count, {}});
+      for (const PolicyFacts &policy : facts.policies[block])
+        layers.options.push_back({policy.kept, 0, 0, 0, {pairs ? policy.unexposed : policy.seconds, 0, 0}});
+      fastest[stage] += double(count) * (pairs ? facts.blocks[block].unexposed : facts.blocks[block].all);
+    }
+  }
+  std::vector<double> slowdown;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    budget::StageLayers &stage = described[s];
+    stage.bytes = int64_t(stateBytes(stages[s], level, ofElement, ranks)), stage.frame = stages[s].frame;
+    stage.ways = {{{0, inFlight[s], std::vector<int64_t>(stage.chunks.size())}}};
+    slowdown.push_back(std::max(0.0, budget::leastSeconds(stage, memory) - fastest[s]));
+  }
+  return slowdown;
 }
 
 } // namespace mgc::planner
