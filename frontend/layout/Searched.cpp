@@ -113,16 +113,14 @@ std::vector<std::string> searchedSchedules(const SearchSpace &space, const Layou
   return names;
 }
 
-std::vector<LayoutOptions> extremeChoices(LayoutOptions options) {
+std::vector<LayoutOptions> fastestChoices(LayoutOptions options) {
   if (!options.memory)
     return {options};
   options.memory.reset();
-  LayoutOptions savingNone = options;
   options.lossTile = options.lossTile.value_or(0);
   LayoutOptions savingAll = options; // the other recomputes what takes about as long as to save it
   savingAll.recompute = false;
-  savingNone.recomputeGranularity = "full", savingNone.recomputeMethod = "uniform", savingNone.recomputeLayers = 1;
-  return {savingAll, options, savingNone};
+  return {savingAll, options};
 }
 
 } // namespace mgc::frontend

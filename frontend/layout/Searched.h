@@ -29,8 +29,7 @@ std::vector<int64_t> searchedMicrobatch(const SearchSpace &space, const LayoutOp
 std::vector<int64_t> searchedLevel(const SearchSpace &space, const LayoutOptions &chosen);
 std::vector<std::string> searchedSchedules(const SearchSpace &space, const LayoutOptions &chosen);
 
-// Where --memory chooses: its choices of which one takes least time, but for little, whatever it keeps, and one keeps least; else the
-// options themselves.
-std::vector<LayoutOptions> extremeChoices(LayoutOptions options);
+// Where --memory chooses: its choices of which one takes least time, but for little, whatever it keeps; else the options themselves.
+std::vector<LayoutOptions> fastestChoices(LayoutOptions options);
 
 } // namespace mgc::frontend

@@ -23,22 +23,23 @@ Result<Blocks> blocksOf(ModuleOp module) {
 
 Result<std::unique_ptr<ShapeBlocks>> ShapeBlocks::compile(MLIRContext &context, const frontend::LayoutOptions &options,
                                                           const MakeModule &make, const PricedMachine &machine) {
-  auto out = std::make_unique<ShapeBlocks>();
+  auto out = std::unique_ptr<ShapeBlocks>(new ShapeBlocks(machine));
   MGC_SET(out->module_, make(context, options));
   MGC_TRY(runPhasesOfBlocks(*out->module_, "local"));
   MGC_ASSIGN(logical, blocksOf(*out->module_));
   for (const auto &[name, block] : logical)
     out->works_.emplace(name, workOf(block));
   MGC_TRY(runPhasesOfBlocks(*out->module_, ""));
-  MGC_TRY(out->read(machine));
+  MGC_TRY(out->read());
   return out;
 }
 
-Status ShapeBlocks::read(const PricedMachine &machine) {
+Status ShapeBlocks::read() {
   MGC_SET(blocks_, blocksOf(*module_));
   target_ = targetOf(*module_);
   const plan::Mesh mesh = meshOf(*module_);
-  const cost::Cluster cluster = machine.cluster(mesh, target_), even = machine.evenlyLoaded().cluster(mesh, target_);
+  const cost::Cluster cluster = machine_.cluster(mesh, target_),
+                      even = machine_.evenlyLoaded().cluster(mesh, target_);
   KernelGraphs graphs;
   for (const auto &[name, block] : *blocks_)
     for (const BlockFunction *function : block.functions()) {
@@ -50,7 +51,7 @@ Status ShapeBlocks::read(const PricedMachine &machine) {
         times_[op] = cost::secondsOf(cluster, program.program);
         if (cluster.imbalance != even.imbalance)
           evenSeconds_[op] = cost::secondsOf(even, program.program).seconds();
-        addHiding(cluster, *function, program);
+        addReads(*function, program);
         programs_[op] = std::move(program.program);
       }
       frames_[symbol].bytes = frame.bytes, frames_[symbol].leastBytes = frame.leastBytes;
@@ -66,11 +67,9 @@ double hidingOf(const cost::ProgramTime &time) {
 }
 
 // Before repeated instructions alone.
-void ShapeBlocks::addHiding(const cost::Cluster &cluster, const BlockFunction &function,
-                            const AssembledProgram &program) {
+void ShapeBlocks::addReads(const BlockFunction &function, const AssembledProgram &program) {
   const plan::Program &all = program.program;
   const auto end = all.repeats.empty() ? std::ssize(all.instructions) : all.repeats.front().begin;
-  std::map<int64_t, double> known; // by number of instructions
   for (size_t segment = 0; segment < program.segments.size(); ++segment) {
     const SegmentSource &source = program.segments[segment];
     if (source.kind != SegmentSource::Kind::argument ||
@@ -81,22 +80,28 @@ void ShapeBlocks::addHiding(const cost::Cluster &cluster, const BlockFunction &f
                               all.instructions[size_t(first)].operands,
                               [&](const plan::Operand &one) { return one.segment == int64_t(segment); }))
       ++first;
-    const auto [hiding, isNew] = known.try_emplace(first);
-    if (isNew) {
-      plan::Program before = all;
-      before.instructions.resize(size_t(first));
-      before.repeats.clear();
-      hiding->second = hidingOf(cost::secondsOf(cluster, before));
-    }
-    hiding_[{func::FuncOp(function.function).getOperation(), function.arguments[source.index].index}] = hiding->second;
+    reads_[{func::FuncOp(function.function).getOperation(), function.arguments[source.index].index}] = first;
   }
+}
+
+double ShapeBlocks::hidingOfFirst(Operation *function, int64_t instructions) const {
+  const auto [hiding, isNew] = hiding_.try_emplace({function, instructions});
+  if (isNew) {
+    plan::Program before = programs_.at(function);
+    before.instructions.resize(size_t(instructions));
+    before.repeats.clear();
+    const plan::Mesh mesh = meshOf(*module_);
+    hiding->second = hidingOf(cost::secondsOf(machine_.cluster(mesh, target_), before));
+  }
+  return hiding->second;
 }
 
 double ShapeBlocks::hidingIn(const BlockFunction &function) const { return hidingOf(timeOf(function)); }
 
 double ShapeBlocks::hidingBefore(const BlockFunction &function, int64_t argument) const {
-  const auto found = hiding_.find({func::FuncOp(function.function).getOperation(), argument});
-  return found == hiding_.end() ? 0 : found->second;
+  Operation *op = func::FuncOp(function.function);
+  const auto found = reads_.find({op, argument});
+  return found == reads_.end() ? 0 : hidingOfFirst(op, found->second);
 }
 
 Region &ShapeBlocks::chainRegion() const { return (*ModuleOp(*module_).getOps<ChainOp>().begin()).getBody(); }

@@ -38,8 +38,12 @@ public:
   plan::Target target() const { return target_; }
 
 private:
-  Status read(const PricedMachine &machine);
-  void addHiding(const cost::Cluster &cluster, const BlockFunction &function, const AssembledProgram &program);
+  explicit ShapeBlocks(const PricedMachine &machine) : machine_(machine) {}
+  Status read();
+  void addReads(const BlockFunction &function, const AssembledProgram &program);
+  double hidingOfFirst(mlir::Operation *function, int64_t instructions) const;
+
+  const PricedMachine machine_;
 
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   std::optional<Blocks> blocks_;
@@ -48,7 +52,9 @@ private:
   llvm::DenseMap<mlir::Operation *, cost::ProgramTime> times_; // by function
   llvm::DenseMap<mlir::Operation *, double> evenSeconds_;      // likewise, of an even load; empty: times_ are of one
   llvm::DenseMap<mlir::Operation *, plan::Program> programs_;
-  std::map<std::pair<mlir::Operation *, int64_t>, double> hiding_; // by argument of the forward
+  // By function and parameter, an argument of the forward: the first instruction that reads it.
+  std::map<std::pair<mlir::Operation *, int64_t>, int64_t> reads_;
+  mutable std::map<std::pair<mlir::Operation *, int64_t>, double> hiding_; // hidingOf so many instructions, where it was asked for
   plan::Target target_ = plan::Target::cpu;
 };
 

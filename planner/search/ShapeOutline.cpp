@@ -11,7 +11,9 @@ namespace mgc::planner {
 
 namespace {
 
-constexpr double kMostStored = 0.1; // a forward that keeps less takes so much less time, at the most
+// Other policies, at the most: a forward that keeps less takes so much less time; frames are so many times smaller.
+constexpr double kMostStored = 0.1;
+constexpr int64_t kSmallerFrame = 2;
 
 bool isOneOf(const std::string &name, const plan::Axes &axes) { return std::ranges::find(axes, name) != axes.end(); }
 
@@ -39,6 +41,8 @@ template <typename T> struct NumbersOf {
   }
   void add(auto &) {} // no size
 };
+
+int64_t sumOf(const std::vector<int64_t> &sizes) { return std::reduce(sizes.begin(), sizes.end()); }
 
 bool haveSameLifetimes(const std::vector<memory::LiveBuffer> &a, const std::vector<memory::LiveBuffer> &b) {
   return std::ranges::equal(a, b, [](const memory::LiveBuffer &one, const memory::LiveBuffer &other) {
@@ -85,6 +89,8 @@ void ShapeOutline::add(const ShapeBlocks &shape, const cost::Cluster &cluster, c
                        const std::vector<CountedParameter> &parameters) {
   Block &own = blocks_.emplace_back();
   own.flops = shape.works().at(block.name).flops;
+  for (const int64_t argument : block.activations)
+    own.entering.push_back(bytesOf(block.forward.argumentType(argument)));
   const std::vector<const ModelBlock *> variants = shape.blocks().variantsOf(block);
   for (size_t v = 0; v < (block.returnsLoss() ? 1 : variants.size()); ++v) {
     Variant &variant = own.variants.emplace_back();
@@ -130,7 +136,8 @@ bool ShapeOutline::isLike(const ShapeOutline &other) const {
     return a.programs == b.programs && a.kept.size() == b.kept.size() && std::ranges::equal(a.frames, b.frames, haveSameLifetimes);
   };
   const auto areAlike = [&](const Block &a, const Block &b) {
-    return std::ranges::equal(a.variants, b.variants, areVariantsAlike) &&
+    return a.entering.size() == b.entering.size() &&
+           std::ranges::equal(a.variants, b.variants, areVariantsAlike) &&
            std::ranges::equal(a.parameters, b.parameters, [](const Parameter &one, const Parameter &two) {
              return one.counted.axes == two.counted.axes && one.isOfAllReplicas == two.isOfAllReplicas &&
                     one.counted.reads == two.counted.reads;
@@ -158,6 +165,8 @@ std::vector<ShapeOutline::Number> ShapeOutline::numbers() {
   }
   for (Block &block : blocks_) {
     all.emplace_back(&block.flops);
+    for (int64_t &size : block.entering)
+      all.emplace_back(&size);
     for (Variant &variant : block.variants) {
       for (int64_t &size : variant.kept)
         all.emplace_back(&size);
@@ -171,12 +180,11 @@ std::vector<ShapeOutline::Number> ShapeOutline::numbers() {
   return all;
 }
 
-int64_t ShapeOutline::Variant::frame() const {
-  constexpr int64_t kOfOthers = 2; // other policies may have a frame that is so much smaller
+int64_t ShapeOutline::Variant::leastFrame() const {
   int64_t most = 0;
   for (const std::vector<memory::LiveBuffer> &frame : frames)
     most = std::max(most, memory::lowerBound(frame));
-  return most / kOfOthers;
+  return most;
 }
 
 ChainCost ShapeOutline::cost() const {
@@ -196,7 +204,7 @@ std::vector<cost::ProgramTime> ShapeOutline::times(const cost::Cluster &cluster)
 }
 
 VariantFacts ShapeOutline::factsOf(const Variant &variant, const std::vector<cost::ProgramTime> &times) {
-  VariantFacts facts{{}, std::reduce(variant.kept.begin(), variant.kept.end()), variant.frame()};
+  VariantFacts facts{{}, sumOf(variant.kept), variant.leastFrame()};
   for (size_t task = 0; task < facts.times.size(); ++task)
     facts.times[task] = variant.programs[task] < 0 ? nullptr : &times[size_t(variant.programs[task])];
   return facts;
@@ -220,14 +228,19 @@ std::vector<std::vector<PolicyFacts>> ShapeOutline::policies(const PricedMachine
   return all;
 }
 
-ShapeFacts ShapeOutline::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const {
+// What enters a block is what a policy keeps at the least, from which it makes everything else again.
+ShapeFacts ShapeOutline::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh,
+                               bool hasOthers) const {
   const std::vector<cost::ProgramTime> times = this->times(machine.cluster(mesh, target_));
   ShapeFacts facts;
   const plan::Axes outside = dataAxesOutside(mesh, axesInside(mesh, sizes.ranksInside()));
   for (const Block &block : blocks_) {
     const VariantFacts only = factsOf(block.variants.front(), times);
     BlockLeast &least = facts.blocks.emplace_back(leastOf(std::span(&only, 1)));
-    least.forward *= 1 - kMostStored;
+    if (hasOthers) {
+      least.forward *= 1 - kMostStored, least.frame /= kSmallerFrame;
+      least.kept = std::min(least.kept, sumOf(block.entering));
+    }
     for (const Parameter &parameter : block.parameters) {
       plan::Axes axes = parameter.counted.axes;
       if (parameter.isOfAllReplicas)

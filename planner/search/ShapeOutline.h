@@ -22,8 +22,9 @@ public:
 
   bool hasPolicies() const; // some block has several
 
-  // The facts of the shape whose numbers these are now; `mesh`: of a layout of it. It must have one policy for each block.
-  ShapeFacts facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) const;
+  // The facts of the shape whose numbers these are now; `mesh`: of a layout of it. It must have one policy for each block; if its layouts
+  // may have others, facts are bounds of these too, but for the seconds of a whole microbatch.
+  ShapeFacts facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh, bool hasOthers) const;
   // ShapeFacts::policies alone, of a shape with several.
   std::vector<std::vector<PolicyFacts>> policies(const PricedMachine &machine, const plan::Mesh &mesh) const;
 
@@ -36,11 +37,12 @@ private:
     std::array<int64_t, plan::kBlockTasks.size()> programs = {}; // -1: it does nothing
     std::vector<int64_t> kept;                                   // sizes of what BlockLeast::kept is the sum of
     std::vector<std::vector<memory::LiveBuffer>> frames;         // buffers of each function
-    int64_t frame() const;                                       // bytes at the least, the largest
+    int64_t leastFrame() const;                                  // bytes, of the largest
   };
   struct Block {
     double flops = 0;
     std::vector<Parameter> parameters;
+    std::vector<int64_t> entering; // sizes of activations
     std::vector<Variant> variants; // blocks that return the loss have the first alone
   };
   void addPrograms(const ShapeBlocks &shape, const cost::Cluster &cluster, const ModelBlock &variant, Variant &own);

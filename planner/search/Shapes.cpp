@@ -215,9 +215,10 @@ Shapes::Laws &Shapes::lawsOf(int64_t family) {
 }
 
 ShapeFacts Shapes::factsBy(Laws &laws, const ShapeSizes &sizes, const plan::Mesh &mesh) const {
-  ShapeFacts facts = laws.front()->facts(source_.machine, sizes, mesh);
+  const bool hasOthers = laws.size() > 1;
+  ShapeFacts facts = laws.front()->facts(source_.machine, sizes, mesh, hasOthers);
   for (size_t policy = 1; policy < laws.size(); ++policy)
-    takeLeast(facts, laws[policy]->facts(source_.machine, sizes, mesh));
+    takeLeast(facts, laws[policy]->facts(source_.machine, sizes, mesh, hasOthers));
   for (BlockLeast &block : facts.blocks)
     block.lessen(kLawError);
   return facts;
@@ -256,7 +257,7 @@ Shapes::Laws Shapes::makeLaws(const std::string &pattern) {
       continue;
     if (others->size() + 1 == members.size()) // each is compiled
       return laws;
-    for (size_t policy = 0; policy < frontend::extremeChoices(source_.optionsOf(base)).size(); ++policy)
+    for (size_t policy = 0; policy < frontend::fastestChoices(source_.optionsOf(base)).size(); ++policy)
       if (std::unique_ptr<SizeLaw> law = makeLaw(base, *others, policy))
         laws.push_back(std::move(law));
       else
@@ -274,7 +275,7 @@ std::unique_ptr<SizeLaw> Shapes::makeLaw(int64_t base, const std::vector<int64_t
     const int64_t shape = next < 0 ? base : others[size_t(next)];
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     context.loadDialect<MgDialect, mlir::func::FuncDialect>();
-    const auto blocks = ShapeBlocks::compile(context, frontend::extremeChoices(source_.optionsOf(shape))[policy],
+    const auto blocks = ShapeBlocks::compile(context, frontend::fastestChoices(source_.optionsOf(shape))[policy],
                                              source_.make, source_.machine);
     if (!blocks.isOk())
       return nullptr;

@@ -69,7 +69,7 @@ private:
   };
 
   void findPatterns();
-  // One for each of frontend::extremeChoices; empty: there is none.
+  // One for each of frontend::fastestChoices; empty: there is none.
   using Laws = std::vector<std::unique_ptr<SizeLaw>>;
   Laws &lawsOf(int64_t family);
   void learnPolicies(const Shape &shape, const ShapeBlocks &blocks);

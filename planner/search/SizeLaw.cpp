@@ -110,9 +110,10 @@ void SizeLaw::scaleTo(const ShapeSizes &sizes) {
   }
 }
 
-ShapeFacts SizeLaw::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh) {
+ShapeFacts SizeLaw::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh,
+                          bool hasOthers) {
   scaleTo(sizes);
-  return outline_.facts(machine, sizes, mesh);
+  return outline_.facts(machine, sizes, mesh, hasOthers);
 }
 
 std::vector<std::vector<PolicyFacts>> SizeLaw::policies(const PricedMachine &machine, const ShapeSizes &sizes,

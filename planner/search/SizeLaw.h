@@ -33,7 +33,7 @@ public:
   // The others are like the base (ShapeOutline::isLike), and independent of each other.
   SizeLaw(ShapeOutline base, std::vector<ShapeOutline> others);
   // ShapeOutline's, of other shapes.
-  ShapeFacts facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh);
+  ShapeFacts facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh, bool hasOthers);
   std::vector<std::vector<PolicyFacts>> policies(const PricedMachine &machine, const ShapeSizes &sizes,
                                                  const plan::Mesh &mesh);
 
