@@ -149,8 +149,8 @@ private:
       all += block.all, unexposed += block.unexposed, onNetwork += block.onNetwork;
     }
     const ShapeSizes &sizes = shapes_.sizesOf(shape);
-    return double(request_.space.globalBatchSize) * (pairs ? std::max(unexposed, onNetwork) : all) * double(sizes.tp * sizes.cp) /
-           double(mbs * request_.space.devices);
+    return double(request_.space.globalBatchSize) * (pairs ? std::max(unexposed, onNetwork) : all) *
+           double(sizes.tp * sizes.cp) / double(mbs * request_.space.devices);
   }
 
   // Instances of each chunk.
@@ -184,8 +184,8 @@ private:
     const auto ranks = [&](const plan::Axes &axes) { return plan::groupSize(mesh, axes); };
     const schedule::Shape pipeline = candidate.pipeline();
     return planner::leastSlowdown(facts, chunksOf(candidate, facts, cut), pipeline, candidate.pairs, stages,
-                                  layout.zero, elementBytesOf(layout), ranks,
-                                  inFlight_.of(layout.schedule, pipeline), request_.memory);
+                                  layout.zero, elementBytesOf(layout), ranks, inFlight_.of(layout.schedule, pipeline),
+                                  request_.memory);
   }
 
   // The whole step's seconds.
@@ -199,12 +199,7 @@ private:
 
   double leastSeconds(const PickedLayout &candidate, const Layout &layout, std::vector<StageLeast> stages,
                       const std::vector<double> &slowdown) const {
-    for (size_t s = 0; s < slowdown.size(); ++s) {
-      StageLeast &stage = stages[s];
-      stage.all += slowdown[s], stage.unexposed += slowdown[s];
-      if (!candidate.splits)
-        stage.passes += slowdown[s];
-    }
+    addSlowdown(slowdown, candidate.splits, stages);
     return leastSeconds(candidate, layout, std::move(stages));
   }
 

@@ -38,8 +38,7 @@ Status ShapeBlocks::read() {
   MGC_SET(blocks_, blocksOf(*module_));
   target_ = targetOf(*module_);
   const plan::Mesh mesh = meshOf(*module_);
-  const cost::Cluster cluster = machine_.cluster(mesh, target_),
-                      even = machine_.evenlyLoaded().cluster(mesh, target_);
+  const cost::Cluster cluster = machine_.cluster(mesh, target_), even = machine_.evenlyLoaded().cluster(mesh, target_);
   KernelGraphs graphs;
   for (const auto &[name, block] : *blocks_)
     for (const BlockFunction *function : block.functions()) {

@@ -54,7 +54,8 @@ private:
   llvm::DenseMap<mlir::Operation *, plan::Program> programs_;
   // By function and parameter, an argument of the forward: the first instruction that reads it.
   std::map<std::pair<mlir::Operation *, int64_t>, int64_t> reads_;
-  mutable std::map<std::pair<mlir::Operation *, int64_t>, double> hiding_; // hidingOf so many instructions, where it was asked for
+  mutable std::map<std::pair<mlir::Operation *, int64_t>, double>
+      hiding_; // hidingOf so many instructions, where it was asked for
   plan::Target target_ = plan::Target::cpu;
 };
 

@@ -28,9 +28,16 @@ void PolicyFacts::lessen(double share) {
 
 BlockLeast leastOf(std::span<const VariantFacts> variants) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
-  BlockLeast least{
-      kNone, kNone, kNone, kNone, kNone, kNone, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max(),
-      {},    {}};
+  BlockLeast least{kNone,
+                   kNone,
+                   kNone,
+                   kNone,
+                   kNone,
+                   kNone,
+                   std::numeric_limits<int64_t>::max(),
+                   std::numeric_limits<int64_t>::max(),
+                   {},
+                   {}};
   for (const VariantFacts &variant : variants) {
     double unexposed = 0, unhiding = 0, onNetwork = 0;
     std::array<double, plan::kBlockTasks.size()> seconds = {};
@@ -61,9 +68,8 @@ std::vector<PolicyFacts> policiesOf(std::span<const VariantFacts> variants) {
   }
   std::ranges::sort(all, {}, [](const PolicyFacts &one) { return std::tuple(one.seconds, one.unexposed, one.kept); });
   for (const PolicyFacts &one : all)
-    if (std::ranges::none_of(best, [&](const PolicyFacts &other) {
-          return other.unexposed <= one.unexposed && other.kept <= one.kept;
-        }))
+    if (std::ranges::none_of(
+            best, [&](const PolicyFacts &other) { return other.unexposed <= one.unexposed && other.kept <= one.kept; }))
       best.push_back(one);
   return best;
 }
@@ -171,9 +177,8 @@ void takeLeast(ShapeFacts &facts, const ShapeFacts &other) {
   for (size_t b = 0; b < facts.blocks.size(); ++b) {
     BlockLeast &one = facts.blocks[b];
     const BlockLeast &two = other.blocks[b];
-    for (double BlockLeast::*part :
-         {&BlockLeast::forward, &BlockLeast::passes, &BlockLeast::all, &BlockLeast::unhiding, &BlockLeast::unexposed,
-        &BlockLeast::onNetwork})
+    for (double BlockLeast::*part : {&BlockLeast::forward, &BlockLeast::passes, &BlockLeast::all, &BlockLeast::unhiding,
+                                     &BlockLeast::unexposed, &BlockLeast::onNetwork})
       one.*part = std::min(one.*part, two.*part);
     one.kept = std::min(one.kept, two.kept), one.frame = std::min(one.frame, two.frame);
     for (auto &[axes, reads] : one.reads)

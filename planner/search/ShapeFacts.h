@@ -63,7 +63,8 @@ std::vector<std::vector<CountedParameter>> countedParametersOf(const ShapeBlocks
 // Blocks of the chain in the order in which they come first.
 std::vector<const ModelBlock *> blocksOfChain(const ShapeBlocks &shape);
 std::vector<VariantFacts> variantsOf(const ShapeBlocks &shape, const ModelBlock &block);
-std::vector<int64_t> keptSizesOf(const ShapeBlocks &shape, const ModelBlock &variant); // bytes of each value that is kept
+std::vector<int64_t> keptSizesOf(const ShapeBlocks &shape,
+                                 const ModelBlock &variant); // bytes of each value that is kept
 
 ShapeFacts factsOf(const ShapeBlocks &shape);
 // Facts become those of the other, of the same shape, where these are less.

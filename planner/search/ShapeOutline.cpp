@@ -133,11 +133,11 @@ cost::ProgramTime ShapeOutline::timeOf(const cost::Cluster &cluster, size_t numb
 
 bool ShapeOutline::isLike(const ShapeOutline &other) const {
   const auto areVariantsAlike = [](const Variant &a, const Variant &b) {
-    return a.programs == b.programs && a.kept.size() == b.kept.size() && std::ranges::equal(a.frames, b.frames, haveSameLifetimes);
+    return a.programs == b.programs && a.kept.size() == b.kept.size() &&
+           std::ranges::equal(a.frames, b.frames, haveSameLifetimes);
   };
   const auto areAlike = [&](const Block &a, const Block &b) {
-    return a.entering.size() == b.entering.size() &&
-           std::ranges::equal(a.variants, b.variants, areVariantsAlike) &&
+    return a.entering.size() == b.entering.size() && std::ranges::equal(a.variants, b.variants, areVariantsAlike) &&
            std::ranges::equal(a.parameters, b.parameters, [](const Parameter &one, const Parameter &two) {
              return one.counted.axes == two.counted.axes && one.isOfAllReplicas == two.isOfAllReplicas &&
                     one.counted.reads == two.counted.reads;

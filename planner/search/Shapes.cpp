@@ -24,9 +24,10 @@ std::string patternOf(const frontend::ModelDescription &model, const ShapeSizes 
     if (const std::optional<frontend::Experts> &experts = kind.block.experts)
       few.push_back(experts->count / sizes.ep < experts->chosen ? experts->count / sizes.ep : 0);
   const plan::Axes inside = axesInside(mesh, sizes.ranksInside());
-  std::string pattern = fmt::format("{} {}, {} {} {}, {}:", fmt::join(inside, " "), sizes.splitsBackward ? "in halves" : "",
-                                    groupsOf(layout.tp, layout.tpGroups), groupsOf(layout.cp, layout.cpGroups),
-                                    groupsOf(layout.cpInner, layout.cpInnerGroups), fmt::join(few, " "));
+  std::string pattern =
+      fmt::format("{} {}, {} {} {}, {}:", fmt::join(inside, " "), sizes.splitsBackward ? "in halves" : "",
+                  groupsOf(layout.tp, layout.tpGroups), groupsOf(layout.cp, layout.cpGroups),
+                  groupsOf(layout.cpInner, layout.cpInnerGroups), fmt::join(few, " "));
   for (const auto &[name, axes] : mesh.named) {
     plan::Axes own;
     std::ranges::copy_if(axes, std::back_inserter(own),
@@ -111,14 +112,13 @@ Result<const ShapeBlocks *> Shapes::blocks(int64_t number, const frontend::Layou
 
 Result<const ShapeFacts *> Shapes::facts(int64_t number) {
   Shape &shape = shapes_[size_t(number)];
-  if (shape.facts) {
-    addPolicies(shape);
-    return shape.facts.get();
+  if (!shape.facts) {
+    if (Laws &laws = lawsOf(shape.family); !laws.empty())
+      shape.facts = std::make_unique<ShapeFacts>(factsBy(laws, shape.sizes, families_[size_t(shape.family)].mesh));
+    else
+      MGC_TRY(blocks(number, source_.optionsOf(number)).status());
   }
-  if (Laws &laws = lawsOf(shape.family); !laws.empty())
-    shape.facts = std::make_unique<ShapeFacts>(factsBy(laws, shape.sizes, families_[size_t(shape.family)].mesh));
-  else
-    MGC_TRY(blocks(number, source_.optionsOf(number)).status());
+  addPolicies(shape);
   return shape.facts.get();
 }
 

@@ -147,8 +147,9 @@ bool agree(const ShapeFacts &byLaw, const ShapeFacts &known) {
          std::ranges::all_of(byLaw.cuts, isCutAlike) &&
          std::ranges::equal(byLaw.blocks, known.blocks, [&](const BlockLeast &a, const BlockLeast &b) {
            return isBound(a.forward, b.forward) && isBound(a.passes, b.passes) && isBound(a.all, b.all) &&
-                  isBound(a.unhiding, b.unhiding) && isBound(a.unexposed, b.unexposed) && isBound(a.onNetwork, b.onNetwork) && a.kept <= b.kept &&
-                  a.frame <= b.frame && elementsBound(a.elements, b.elements) && elementsBound(a.reads, b.reads);
+                  isBound(a.unhiding, b.unhiding) && isBound(a.unexposed, b.unexposed) &&
+                  isBound(a.onNetwork, b.onNetwork) && a.kept <= b.kept && a.frame <= b.frame &&
+                  elementsBound(a.elements, b.elements) && elementsBound(a.reads, b.reads);
          });
 }
 

@@ -58,7 +58,8 @@ std::vector<StageLeast> stagesOf(const ShapeFacts &facts, const std::vector<int6
 double leastSeconds(const std::vector<StageLeast> &stages, int64_t microbatches, bool pairs) {
   double most = 0, before = 0, around = 0, through = 0;
   for (const StageLeast &stage : stages) {
-    most = std::max(most, before + double(microbatches) * (pairs ? std::max(stage.unexposed, stage.onNetwork) : stage.all));
+    most = std::max(most,
+                    before + double(microbatches) * (pairs ? std::max(stage.unexposed, stage.onNetwork) : stage.all));
     if (!pairs)
       most = std::max(most, around + double(microbatches) * stage.passes);
     before += stage.first.forward, around += stage.first.passes;
@@ -126,8 +127,8 @@ static double stateBytes(const StageLeast &stage, int64_t level, const ElementBy
   return bytes;
 }
 
-double leastBytes(const std::vector<StageLeast> &stages, int64_t level, const ElementBytes &ofElement,
-                  RanksAlong ranks, const InFlight::Counts &inFlight) {
+double leastBytes(const std::vector<StageLeast> &stages, int64_t level, const ElementBytes &ofElement, RanksAlong ranks,
+                  const InFlight::Counts &inFlight) {
   double most = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageLeast &stage = stages[s];
@@ -137,6 +138,15 @@ double leastBytes(const std::vector<StageLeast> &stages, int64_t level, const El
     most = std::max(most, bytes);
   }
   return most;
+}
+
+void addSlowdown(const std::vector<double> &slowdown, bool splits, std::vector<StageLeast> &stages) {
+  for (size_t s = 0; s < slowdown.size(); ++s) {
+    StageLeast &stage = stages[s];
+    stage.all += slowdown[s], stage.unexposed += slowdown[s];
+    if (!splits)
+      stage.passes += slowdown[s];
+  }
 }
 
 // A stage by its largest moment: what it keeps of the microbatches that are in flight. Blocks without a choice take what they take.

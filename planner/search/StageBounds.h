@@ -35,8 +35,8 @@ void addUnits(const frontend::Layout &layout, const cost::Cluster &cluster, std:
 using RanksAlong = llvm::function_ref<int64_t(const plan::Axes &)>;
 // Bytes of a rank where so many ranks share out what level `level` of --zero says of parameters that ranks along the axes have, and
 // chunks keep so many microbatches: [stage][chunk].
-double leastBytes(const std::vector<StageLeast> &stages, int64_t level, const ElementBytes &ofElement,
-                  RanksAlong ranks, const InFlight::Counts &inFlight);
+double leastBytes(const std::vector<StageLeast> &stages, int64_t level, const ElementBytes &ofElement, RanksAlong ranks,
+                  const InFlight::Counts &inFlight);
 
 // In: what leastBytes takes, and the facts and the cut that the stages are of. Out, by stage: with policies of which a rank takes at most
 // `memory` bytes, a microbatch takes so many seconds more than the stage has; of `unexposed` where `pairs`. Infinite: no policies do.
@@ -44,5 +44,7 @@ std::vector<double> leastSlowdown(const ShapeFacts &facts, const std::vector<int
                                   const schedule::Shape &pipeline, bool pairs, const std::vector<StageLeast> &stages,
                                   int64_t level, const ElementBytes &ofElement, RanksAlong ranks,
                                   const InFlight::Counts &inFlight, int64_t memory);
+// `splits`: halves of backward may come later than what passes the stage. Empty: no slowdown is known.
+void addSlowdown(const std::vector<double> &slowdown, bool splits, std::vector<StageLeast> &stages);
 
 } // namespace mgc::planner

@@ -35,22 +35,11 @@ LayoutSearch LayoutSearch::onDevices(int64_t devices) const {
   return other;
 }
 
-// A token has at most min(k, e) rows on a rank that has e of E experts, where the mean is k e / E: no rank has more than E / k times
-// the mean, and with this most as with more a rank's room is full. But a room of min(k, e) rows is no product of powers, as the laws
-// are by which the search has its bounds (planner/search/SizeLaw.h).
-double LayoutSearch::possibleImbalance() const {
-  double most = 1;
-  for (const frontend::BlockKind &kind : model_->file.model.kinds)
-    if (const std::optional<frontend::Experts> &experts = kind.block.experts)
-      most = std::max(most, double(experts->count) / double(experts->chosen));
-  return std::min(most, space_.imbalance);
-}
-
 planner::FoundLayouts LayoutSearch::fastest(const LayoutOptions &given, size_t wanted) const {
   const frontend::SearchSpace layouts = this->layouts();
   return planner::search({layouts,
                           given,
-                          {space_.machine, possibleImbalance()},
+                          {space_.machine, space_.imbalance},
                           space_.memory,
                           space_.hostMemory,
                           wanted,

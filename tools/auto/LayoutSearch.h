@@ -34,7 +34,6 @@ public:
                                       const std::vector<cost::Machine> &others = {}) const;
 
 private:
-  double possibleImbalance() const; // no rank can be fuller
   std::string refusalOfGiven(frontend::LayoutOptions given) const;
   std::string reasonOf(const frontend::LayoutOptions &given, const planner::FoundLayouts &found) const;
 

@@ -95,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(Models, LawTest,
                                          LawCase{"t5-large"}, LawCase{"gemma-2-9b"}, LawCase{"llava-1.5-7b"},
                                          LawCase{"phi-4", 40, 5120}, LawCase{"mixtral-8x7b-v0.1", 64, 2048, 4},
                                          LawCase{"mixtral-8x7b-v0.1", 64, 2048, {}, 2},
-                                         LawCase{"deepseek-v2-lite", 512}),
+                                         LawCase{"deepseek-v2-lite", 512},
+                                         LawCase{"deepseek-v2-lite", 512, 2048, {}, 100}),
                          [](const auto &info) {
                            std::string name = info.param.example;
                            if (info.param.imbalance > 1)
@@ -129,6 +130,40 @@ TEST(Law, OfFamilies) {
         ++compared;
       }
   EXPECT_GT(compared, 0);
+}
+
+// Once enough shapes of a pattern are compiled, the policies of the others follow.
+TEST(Law, OfPolicies) {
+  for (const char *example : {"llama-3-8b", "deepseek-v2-lite"}) {
+    LayoutOptions options = gpuOptions(64, 2048);
+    options.memory = "100TB", options.zero = 1, options.pp = 1, options.vpp = 1;
+    const AskedModel model(example, options, 64);
+    ShapesOf all(model);
+    int compared = 0;
+    for (int64_t shape = 0; shape < all.shapes.count() && compared < 4; ++shape) {
+      const auto byLaw = all.shapes.facts(shape);
+      if (!byLaw.isOk() || all.shapes.isCompiled(shape))
+        continue;
+      SCOPED_TRACE(frontend::flagsOf(all.options[size_t(shape)]));
+      const ShapeFacts expected = **byLaw;
+      ASSERT_TRUE(all.shapes.blocks(shape, all.options[size_t(shape)]).isOk());
+      EXPECT_EQ(all.shapes.contradicted(), "");
+      if (expected.policies.empty())
+        continue;
+      ++compared;
+      const ShapeFacts &known = **all.shapes.facts(shape);
+      ASSERT_EQ(expected.policies.size(), known.policies.size());
+      for (size_t b = 0; b < known.policies.size(); ++b) {
+        ASSERT_EQ(expected.policies[b].size(), known.policies[b].size());
+        for (size_t p = 0; p < known.policies[b].size(); ++p) {
+          const PolicyFacts &law = expected.policies[b][p], &is = known.policies[b][p];
+          EXPECT_NEAR(law.seconds, is.seconds * (1 - kLawError), kUseful * is.seconds);
+          EXPECT_NEAR(double(law.kept), double(is.kept) * (1 - kLawError), kUseful * double(is.kept));
+        }
+      }
+    }
+    EXPECT_GT(compared, 0) << example;
+  }
 }
 
 // Without a law each shape is compiled, and has facts of which those by the law are bounds.

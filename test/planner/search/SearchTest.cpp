@@ -30,14 +30,15 @@ schedule::Shape pipelineOf(const frontend::Layout &layout) {
           layout.chunksInV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
 }
 
-// The bounds by the layout's shape hold for what it takes.
+// The bounds by the layout's shape hold for what it takes, with policies that fit into `memory` where it does.
 void expectBounds(const PricedMachine &machine, const frontend::Layout &layout, const ShapeBlocks &shape,
-                  const Estimate &made) {
+                  const Estimate &made, int64_t memory) {
   const schedule::Shape pipeline = pipelineOf(layout);
   const ShapeFacts facts = factsOf(shape);
   const std::vector<int64_t> cut = chunksOf(facts.cost, std::ssize(facts.chain), layout, pipeline.chunks()).take();
   std::vector<StageLeast> stages = stagesOf(facts, cut, pipeline);
   const plan::Mesh mesh = layout.mesh();
+  const auto ranks = [&](const plan::Axes &axes) { return plan::groupSize(mesh, axes); };
   for (const bool isExact : {false, true})
     EXPECT_LE(leastBytes(
                   stages, layout.zero, elementBytesOf(layout),
@@ -45,6 +46,16 @@ void expectBounds(const PricedMachine &machine, const frontend::Layout &layout, 
                   InFlight().of(layout.schedule, pipeline)),
               double(made.bytes()));
   const cost::Cluster cluster = machine.cluster(mesh, shape.target());
+  if (made.bytes() <= memory && !layout.memory.empty()) {
+    std::vector<StageLeast> slower = stages;
+    addSlowdown(leastSlowdown(facts, cut, pipeline, layout.schedule == "dualpipev", stages, layout.zero,
+                              elementBytesOf(layout), ranks, InFlight().of(layout.schedule, pipeline), memory),
+                layout.splitBackward, slower);
+    addUnits(layout, cluster, slower);
+    EXPECT_LE(leastSeconds(slower, layout.microbatches, layout.schedule == "dualpipev") +
+                  leastStepEnd(layout, cluster, slower),
+              made.seconds * (1 + 1e-9));
+  }
   addUnits(layout, cluster, stages);
   const bool pairs = layout.schedule == "dualpipev";
   const double most = made.seconds * (1 + 1e-9);
@@ -93,7 +104,7 @@ std::vector<Tried> tryAll(const AskedModel &model, const PricedMachine &machine,
         made = estimate(*shape, own, machine, cache, Policies::fitting);
       if (made.isOk()) {
         SCOPED_TRACE(frontend::flagsOf(cut));
-        expectBounds(machine, own, *shape, *made);
+        expectBounds(machine, own, *shape, *made, memory);
       }
       if (made.isOk() && made->bytes() <= memory)
         tried.push_back({made->seconds, made->bytes(), frontend::flagsOf(cut)});
