@@ -20,12 +20,6 @@ void BlockLeast::lessen(double share) {
     *bytes -= int64_t(share * double(*bytes));
 }
 
-void PolicyFacts::lessen(double share) {
-  const double less = share * seconds;
-  seconds -= less, unexposed = std::max(0.0, unexposed - less);
-  kept -= int64_t(share * double(kept));
-}
-
 BlockLeast leastOf(std::span<const VariantFacts> variants) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   BlockLeast least{kNone,

@@ -28,7 +28,6 @@ struct BlockLeast {
 struct PolicyFacts {
   double seconds = 0, unexposed = 0;
   int64_t kept = 0;
-  void lessen(double share); // as BlockLeast::lessen
 };
 
 struct ShapeFacts {

@@ -155,8 +155,11 @@ void Shapes::addPolicies(Shape &shape) {
     return;
   shape.facts->policies = known->second.law->policies(source_.machine, shape.sizes, family.mesh);
   for (std::vector<PolicyFacts> &ofBlock : shape.facts->policies)
-    for (PolicyFacts &policy : ofBlock)
-      policy.lessen(kLawError);
+    for (PolicyFacts &policy : ofBlock) {
+      const double less = kLawError * policy.seconds;
+      policy.seconds -= less, policy.unexposed = std::max(0.0, policy.unexposed - less);
+      policy.kept -= int64_t(kKeptError * double(policy.kept));
+    }
 }
 
 // Products, kernels and messages take less time for each row the more rows they have.
