@@ -146,6 +146,8 @@ void Shapes::learnPolicies(const Shape &shape, const ShapeBlocks &blocks) {
   outlines.clear();
 }
 
+// Their laws begin at any shape, small ones too, whose sizes are rounded up by more than those of the others: they say how many times
+// longer policies take than the fastest, whose seconds are known better.
 void Shapes::addPolicies(Shape &shape) {
   if (shape.isCompiled || !shape.facts->policies.empty())
     return;
@@ -154,12 +156,18 @@ void Shapes::addPolicies(Shape &shape) {
   if (known == policyLaws_.end() || !known->second.law)
     return;
   shape.facts->policies = known->second.law->policies(source_.machine, shape.sizes, family.mesh);
-  for (std::vector<PolicyFacts> &ofBlock : shape.facts->policies)
-    for (PolicyFacts &policy : ofBlock) {
-      const double less = kLawError * policy.seconds;
-      policy.seconds -= less, policy.unexposed = std::max(0.0, policy.unexposed - less);
+  for (size_t b = 0; b < shape.facts->policies.size(); ++b) {
+    std::vector<PolicyFacts> &policies = shape.facts->policies[b];
+    if (policies.empty())
+      continue;
+    const BlockLeast &least = shape.facts->blocks[b];
+    const double seconds = least.all / std::ranges::min(policies, {}, &PolicyFacts::seconds).seconds,
+                 unexposed = least.unexposed / std::ranges::min(policies, {}, &PolicyFacts::unexposed).unexposed;
+    for (PolicyFacts &policy : policies) {
+      policy.seconds *= seconds, policy.unexposed *= unexposed;
       policy.kept -= int64_t(kKeptError * double(policy.kept));
     }
+  }
 }
 
 // Products, kernels and messages take less time for each row the more rows they have.

@@ -10,7 +10,7 @@ namespace mgc::planner {
 
 // Bounds leave so much of a block's seconds out: sizes that are rounded up are no powers, and another policy may be a little faster.
 inline constexpr double kLawError = 0.01;
-// Bounds leave so much of what policies keep out: their laws begin at any shape, small ones too, whose sizes are rounded up by more.
+// Bounds leave so much of what policies keep out: Shapes::addPolicies.
 inline constexpr double kKeptError = 0.03;
 
 // The numbers of shapes as products of powers of each other's.
