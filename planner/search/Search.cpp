@@ -175,7 +175,7 @@ private:
            double(request_.memory);
   }
 
-  // Of policies that fit, where it is known which there are; else nothing.
+  // The slowdown of policies that fit, where it is known which there are; else nothing.
   std::vector<double> leastSlowdown(const PickedLayout &candidate, const Layout &layout, const ShapeFacts &facts,
                                     const Cut &cut, const std::vector<StageLeast> &stages) {
     if (layout.memory.empty() || facts.policies.empty())

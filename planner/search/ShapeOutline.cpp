@@ -228,7 +228,7 @@ std::vector<std::vector<PolicyFacts>> ShapeOutline::policies(const PricedMachine
   return all;
 }
 
-// What enters a block is what a policy keeps at the least, from which it makes everything else again.
+// A policy keeps what enters its block, at the least, from which it makes everything else again.
 ShapeFacts ShapeOutline::facts(const PricedMachine &machine, const ShapeSizes &sizes, const plan::Mesh &mesh,
                                bool hasOthers) const {
   const std::vector<cost::ProgramTime> times = this->times(machine.cluster(mesh, target_));

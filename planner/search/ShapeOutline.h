@@ -33,7 +33,8 @@ private:
     CountedParameter counted;     // axes: those inside alone
     bool isOfAllReplicas = false; // and all others
   };
-  struct Variant {                                               // of a block
+  // A block under one policy.
+  struct Variant {
     std::array<int64_t, plan::kBlockTasks.size()> programs = {}; // -1: it does nothing
     std::vector<int64_t> kept;                                   // sizes of what BlockLeast::kept is the sum of
     std::vector<std::vector<memory::LiveBuffer>> frames;         // buffers of each function
