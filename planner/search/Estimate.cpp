@@ -89,7 +89,8 @@ public:
     MGC_ASSIGN(question, policyQuestion(secondsOfLoad()));
     if (out.bytes() > question.budget) {
       out.slowdown = leastSlowdown(decisions_, question);
-      MGC_SET(out.least, leastSeconds());
+      if (!hasPairs_) // a policy that is slower alone may be faster in a pair
+        MGC_SET(out.least, leastSeconds());
     }
     return out;
   }

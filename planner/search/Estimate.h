@@ -19,7 +19,7 @@ enum class Policies { fitting, fastest };
 
 struct Estimate {
   double seconds = 0; // one step
-  double least = 0;   // with other policies it takes no less; 0 where these fit, or are given
+  double least = 0;   // with other policies it takes no less; 0 where these fit, are given, or run in pairs
   // By stage: with policies that fit a microbatch takes so many seconds more, at the least; empty where these fit.
   std::vector<double> slowdown = {};
   std::vector<StageEstimate> stages;

@@ -1,5 +1,5 @@
-// See InFlight.h. Behind the first rounds of as many microbatches as stages each round adds as many as the one before: none, or all
-// that it has.
+// See InFlight.h. Two rounds of as many microbatches as stages fill every pipeline: behind them each round adds as many as the one
+// before, none, or all that it has.
 #include "planner/search/InFlight.h"
 
 #include "compiler/schedule/Schedule.h"
@@ -39,7 +39,7 @@ InFlight::Counts countsOf(const std::string &name, const schedule::Shape &pipeli
 
 InFlight::Counts InFlight::of(const std::string &schedule, const schedule::Shape &pipeline) {
   const int64_t round = pipeline.stages, all = pipeline.microbatches;
-  const int64_t few = all < 3 * round ? all : 2 * round + all % round;
+  const int64_t few = all < 4 * round ? all : 3 * round + all % round;
   const auto [entry, isNew] = known_.try_emplace({schedule, pipeline.stages, pipeline.virtualStages, few});
   Known &known = entry->second;
   const auto ofMicrobatches = [&](int64_t microbatches) {
@@ -48,7 +48,7 @@ InFlight::Counts InFlight::of(const std::string &schedule, const schedule::Shape
     return countsOf(schedule, shape);
   };
   if (isNew)
-    known.counts = ofMicrobatches(few), known.microbatches = few;
+    known.counts = ofMicrobatches(few);
   if (all > few && known.growth.empty()) {
     known.growth = ofMicrobatches(few - round);
     for (size_t stage = 0; stage < known.growth.size(); ++stage)

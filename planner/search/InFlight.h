@@ -20,7 +20,6 @@ private:
   // Counts for few microbatches, and by how many they grow with each further round of them.
   struct Known {
     Counts counts, growth;
-    int64_t microbatches = 0;
   };
   using Key = std::tuple<std::string, int64_t, int64_t, int64_t>; // schedule, stages, chunks, microbatches
   std::map<Key, Known> known_;

@@ -162,10 +162,12 @@ private:
     return planner::stagesOf(facts, chunksOf(candidate, facts, cut), candidate.pipeline());
   }
 
-  // By the ranks that share out parameters of all of them, of experts fewer do, and without what microbatches keep.
+  // By the most ranks that share out any parameters, and without what microbatches keep.
   bool isTooLarge(const PickedLayout &candidate, const std::vector<StageLeast> &stages) const {
     const InFlight::Counts none(stages.size(), std::vector<int64_t>(size_t(candidate.vpp)));
-    const auto ranks = [&](const plan::Axes &) { return candidate.shards; };
+    const ShapeSizes &sizes = shapes_.sizesOf(candidate.shape);
+    const int64_t ofExperts = sizes.tp * candidate.shards / (sizes.ep * sizes.etp);
+    const auto ranks = [&](const plan::Axes &) { return std::max(candidate.shards, ofExperts); };
     return elementBytes_ && leastBytes(stages, candidate.level, *elementBytes_, ranks, none) > double(request_.memory);
   }
   bool isTooLarge(const Layout &layout, const schedule::Shape &pipeline, const std::vector<StageLeast> &stages) {
@@ -434,7 +436,7 @@ private:
       return std::nullopt;
     }
     if (!fits(*made)) {
-      if (made->slowdown.empty())
+      if (made->slowdown.empty() || candidate.pairs) // in pairs collectives need not take that long
         return made->least;
       const std::vector<StageLeast> stages =
           stagesOf(candidate, **shapes_.facts(candidate.shape), cutOf(candidate, layout));

@@ -161,8 +161,12 @@ void Shapes::addPolicies(Shape &shape) {
     if (policies.empty())
       continue;
     const BlockLeast &least = shape.facts->blocks[b];
-    const double seconds = least.all / std::ranges::min(policies, {}, &PolicyFacts::seconds).seconds,
-                 unexposed = least.unexposed / std::ranges::min(policies, {}, &PolicyFacts::unexposed).unexposed;
+    const auto scale = [&](double known, double PolicyFacts::*member) {
+      const double fastest = std::ranges::min(policies, {}, member).*member;
+      return fastest > 0 ? known / fastest : 0;
+    };
+    const double seconds = scale(least.all, &PolicyFacts::seconds),
+                 unexposed = scale(least.unexposed, &PolicyFacts::unexposed);
     for (PolicyFacts &policy : policies) {
       policy.seconds *= seconds, policy.unexposed *= unexposed;
       policy.kept -= int64_t(kKeptError * double(policy.kept));

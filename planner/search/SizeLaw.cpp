@@ -132,12 +132,13 @@ bool agree(const ShapeFacts &byLaw, const ShapeFacts &known) {
     });
   };
   const auto policiesBound = [&](const std::vector<PolicyFacts> &bounds, const std::vector<PolicyFacts> &policies) {
-    return bounds.empty() || std::ranges::all_of(policies, [&](const PolicyFacts &policy) {
-             return std::ranges::any_of(bounds, [&](const PolicyFacts &bound) {
-               return isBound(bound.seconds, policy.seconds) && isBound(bound.unexposed, policy.unexposed) &&
-                      bound.kept <= policy.kept;
-             });
-           });
+    const auto hasBound = [&](const PolicyFacts &policy) {
+      return std::ranges::any_of(bounds, [&](const PolicyFacts &bound) {
+        return isBound(bound.seconds, policy.seconds) && isBound(bound.unexposed, policy.unexposed) &&
+               bound.kept <= policy.kept;
+      });
+    };
+    return bounds.empty() || (!policies.empty() && std::ranges::all_of(policies, hasBound));
   };
   const auto isCutAlike = [&](const auto &cut) {
     return cut.second == balancedChunks(known.cost, std::ssize(known.chain), cut.first);

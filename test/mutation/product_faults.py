@@ -113,6 +113,8 @@ FAULTS = [
           "  std::ranges::reverse(layers);\n  return instancesOf(chain, all, layers);\n}", "e2e/fits"),
     Fault("few-experts", "laws of shapes hold whether or not a rank has the experts that a token chooses", "planner/search/Shapes.cpp",
           "experts->count / sizes.ep < experts->chosen ?", "false ?", "unit/search_test"),
+    Fault("in-flight", "pipelines that fill are taken for ones that keep more with each round", "planner/search/InFlight.cpp",
+          "all < 4 * round ? all : 3 * round", "all < 3 * round ? all : 2 * round", "unit/search_test"),
     Fault("slowdown-in-half", "bounds are of policies that fit into half of the memory", "planner/search/StageBounds.cpp",
           "budget::leastSeconds(stage, memory)", "budget::leastSeconds(stage, memory / 2)", "unit/search_test"),
     Fault("defaults-beside", "a switch that a flag turns on silences the model's choices within it", "frontend/layout/GivenOptions.cpp",
